@@ -1,0 +1,125 @@
+"""From token ids to vectors with a place in the sequence, and from vectors back: chapter 5."""
+
+import math
+
+import numpy as np
+
+from npt_lib.layers import check_width, normal
+from npt_lib.module import Array, Backward, Module, Parameter, Rng
+
+
+class Embedding(Module):
+    """A table with one learned vector for each token of the vocabulary.
+
+    ids is an integer array (...); y is (..., D).
+    Backward: returns nothing; each row of the table gets the sum over the places it was used.
+    Built in chapter 5.
+    """
+
+    def __init__(self, n_vocab: int, d_model: int, rng: Rng):
+        if n_vocab < 1 or d_model < 1:
+            raise ValueError(f"Embedding needs a vocabulary and a width of at least 1, "
+                             f"got n_vocab={n_vocab} and d_model={d_model}.")
+        self.table = Parameter(normal((n_vocab, d_model), 1 / math.sqrt(d_model), rng))
+
+    def forward(self, ids: Array) -> tuple[Array, Backward]:
+        table = self.table.value
+        check_ids("token", ids, table.shape[0])
+
+        def backward(dy: Array) -> None:
+            dtable = np.zeros_like(table)
+            np.add.at(dtable, ids, dy)                # a repeated id adds up
+            self.table.add_grad(dtable)
+
+        return table[ids], backward                   # (..., D)
+
+
+class Unembedding(Module):
+    """Scores for the next token: how well a vector matches each row of the table.
+
+    x is (..., D), the logits are (..., V). Hand over an Embedding's table to tie the two.
+    Backward: returns dx. Built in chapter 5.
+    """
+
+    def __init__(self, table: Parameter):
+        self.table = table
+
+    def forward(self, x: Array) -> tuple[Array, Backward]:
+        table = self.table.value
+        V, D = table.shape
+        check_width("Unembedding", x, D)
+        rows = x.reshape(-1, D)                       # (N, D)
+        y = rows @ table.T                            # (N, V)
+
+        def backward(dy: Array) -> Array:
+            dys = dy.reshape(-1, V)
+            self.table.add_grad(dys.T @ rows)
+            return (dys @ table).reshape(x.shape)
+
+        return y.reshape(*x.shape[:-1], V), backward
+
+
+def sinusoidal_positions(n: int, d_model: int) -> Array:
+    """(n, D): sines and cosines of the position, in wavelengths from 2 pi to 10,000 * 2 pi."""
+    if n < 1 or d_model < 1:
+        raise ValueError(f"n and d_model must be at least 1, got {n} and {d_model}.")
+    rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)          # (D/2,)
+    angles = np.arange(n)[:, None] * rates                            # (n, D/2)
+    table = np.empty((n, d_model))
+    table[:, 0::2] = np.sin(angles)
+    table[:, 1::2] = np.cos(angles[:, :d_model // 2])
+    return table
+
+
+class SinusoidalPositions(Module):
+    """Adds a fixed pattern of waves to each position; nothing is learned.
+
+    x is (B, T, D), and so is y; start is the position of x's first vector.
+    Backward: dy unchanged. Built in chapter 5.
+    """
+
+    def __init__(self, max_len: int, d_model: int):
+        self.table = sinusoidal_positions(max_len, d_model)
+
+    def forward(self, x: Array, start: int = 0) -> tuple[Array, Backward]:
+        stop = check_length(start + x.shape[-2], self.table.shape[0])
+        return x + self.table[start:stop].astype(x.dtype), lambda dy: dy
+
+
+class LearnedPositions(Module):
+    """Adds a learned vector to each position; there is none beyond max_len.
+
+    x is (B, T, D), and so is y; start is the position of x's first vector.
+    Backward: returns dx; a position's gradient sums over the batch. Built in chapter 5.
+    """
+
+    def __init__(self, max_len: int, d_model: int, rng: Rng):
+        self.table = Parameter(normal((max_len, d_model), 1 / math.sqrt(d_model), rng))
+
+    def forward(self, x: Array, start: int = 0) -> tuple[Array, Backward]:
+        table = self.table.value
+        stop = check_length(start + x.shape[-2], table.shape[0])
+
+        def backward(dy: Array) -> Array:
+            dtable = np.zeros_like(table)
+            dtable[start:stop] = dy.sum(axis=0)
+            self.table.add_grad(dtable)
+            return dy
+
+        return x + table[start:stop], backward
+
+
+def check_length(n: int, max_len: int) -> int:
+    if n > max_len:
+        raise ValueError(f"{n} tokens, but max_len={max_len}.")
+    return n
+
+
+def check_ids(name: str, ids: Array, n_vocab: int) -> None:
+    """Refuse ids that are not integers or lie outside the vocabulary."""
+    ids = np.asarray(ids)
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"{name} ids must be integers, got {ids.dtype}.")
+    wrong = ids[(ids < 0) | (ids >= n_vocab)]
+    if wrong.size:
+        raise ValueError(f"{name} id {wrong[0]} is outside the vocabulary of {n_vocab}.")

@@ -1,0 +1,93 @@
+"""Central differences: the slow, independent way to a gradient, and the judge of the fast one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from npt_lib.module import Array, Parameter
+
+H = 1e-5            # the step of a central difference, near the best for float64
+
+
+def numeric_gradient(f: Callable[[], Any], x: Array, h: float = H) -> Array:
+    """Change each entry of x by ±h, in place, and see how much the number f() changes.
+
+    x is restored afterwards. Built in chapter 1.
+    """
+    grad = np.zeros(x.shape)
+    for i in np.ndindex(x.shape):
+        old = x[i]
+        x[i] = old + h
+        above = f()
+        x[i] = old - h
+        below = f()
+        x[i] = old
+        grad[i] = (above - below) / (2 * h)
+    return grad
+
+
+def relative_error(a: Array, b: Array) -> float:
+    """‖a - b‖ as a part of the larger of ‖a‖ and ‖b‖."""
+    scale = max(np.linalg.norm(a), np.linalg.norm(b), 1e-6)
+    return float(np.linalg.norm(np.subtract(a, b)) / scale)
+
+
+def gradient_errors(
+    forward: Callable[..., Any],
+    inputs: Iterable[Array],
+    parameters: Mapping[str, Parameter] | Iterable[Parameter] = (),
+) -> dict[str, float]:
+    """The relative error of every gradient of ``forward``, by name: inputs, then parameters.
+
+    ``forward(*inputs)`` must give the same result each time: fix masks and dropout's rng in a
+    lambda. Integer inputs have no gradient and are passed through. Needs float64.
+    """
+    inputs = [np.array(x) for x in inputs]
+    floats = {f"input {i}": x for i, x in enumerate(inputs) if x.dtype.kind == "f"}
+    params = dict(_named(parameters))
+    _require_float64({**floats, **{name: p.value for name, p in params.items()}})
+    for p in params.values():
+        p.grad = None
+
+    y, backward = forward(*inputs)
+    dy = np.cos(np.arange(np.size(y))).reshape(np.shape(y))      # no two outputs count alike
+    dxs = backward(dy if np.ndim(y) else 1.0)
+    dxs = dxs if isinstance(dxs, tuple) else () if dxs is None else (dxs,)
+    if len(dxs) != len(floats):
+        raise ValueError(f"backward must return {len(floats)} gradients, got {len(dxs)}.")
+
+    def loss():
+        y, _ = forward(*inputs)
+        return np.sum(y * dy) if np.ndim(y) else float(y)
+
+    found = dict(zip(floats, dxs, strict=True)) | {name: p.grad for name, p in params.items()}
+    arrays = floats | {name: p.value for name, p in params.items()}
+    missing = [name for name, grad in found.items() if grad is None]
+    if missing:
+        raise ValueError(f"backward left no gradient on {missing}.")
+    return {name: relative_error(found[name], numeric_gradient(loss, arrays[name]))
+            for name in arrays}
+
+
+def check_gradients(
+    forward: Callable[..., Any],
+    inputs: Iterable[Array],
+    parameters: Mapping[str, Parameter] | Iterable[Parameter] = (),
+) -> float:
+    """The worst of :func:`gradient_errors`: below 1e-6 is right, around 1 is a bug."""
+    return max(gradient_errors(forward, inputs, parameters).values())
+
+
+def _named(parameters: Any) -> Iterable[tuple[str, Parameter]]:
+    if isinstance(parameters, Mapping):
+        return parameters.items()
+    return ((f"parameter {i}", p) for i, p in enumerate(parameters))
+
+
+def _require_float64(arrays: dict[str, Array]) -> None:
+    for name, x in arrays.items():
+        if x.dtype != np.float64:
+            raise ValueError(
+                f"A gradient check needs float64, but {name} is {x.dtype}: use astype(np.float64)."
+            )

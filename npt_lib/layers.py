@@ -1,0 +1,88 @@
+"""The two building blocks of chapter 1: softmax, and the linear layer."""
+
+import math
+
+import numpy as np
+
+from npt_lib.module import Array, Backward, Module, Parameter, Rng
+
+
+HIDDEN = -1e30        # added to an entry that must not count: its exp is 0, and no NaN follows
+
+
+def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
+    """exp(x), divided by its sum along the last axis: positive weights that add up to 1.
+
+    x is (..., N), and so is w. Where the boolean mask is False an entry gets no weight; a row
+    that is False throughout becomes zeros.
+    Backward: returns dx, from w alone. Built in chapter 1, derived in chapter 2.
+    """
+    w = softmax_in_place(x.copy(), mask)
+
+    def backward(dw: Array) -> Array:
+        return softmax_gradient(w, dw)
+
+    return w, backward
+
+
+def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
+    """Softmax written over x: only for an array that the caller has just made."""
+    if mask is not None:
+        x += np.where(mask, x.dtype.type(0), x.dtype.type(HIDDEN))
+    x -= x.max(axis=-1, keepdims=True)            # changes no weight, and nothing overflows
+    np.exp(x, out=x)
+    if mask is not None:
+        x *= mask.any(axis=-1, keepdims=True)     # a row with nothing to choose from: zeros
+    x /= np.maximum(x.sum(axis=-1, keepdims=True), x.dtype.type(1e-30))
+    return x
+
+
+def softmax_gradient(w: Array, dw: Array) -> Array:
+    """dx from dw, given the weights w that softmax returned: w * (dw - sum of dw * w)."""
+    dx = dw - np.vecdot(dw, w)[..., None]
+    dx *= w
+    return dx
+
+
+def normal(shape: tuple[int, ...], std: float, rng: Rng) -> Array:
+    """Random float32 numbers around 0 with this standard deviation."""
+    return rng.standard_normal(shape, dtype=np.float32) * np.float32(std)
+
+
+class Linear(Module):
+    """y = x @ W + b: every output is a weighted sum of all inputs, plus a bias.
+
+    x is (..., d_in), y is (..., d_out). W starts with Glorot's variance, b at zero.
+    Backward: returns dx; dW and db sum over every row of x. Built in chapter 1.
+    """
+
+    def __init__(self, d_in: int, d_out: int, rng: Rng):
+        if d_in < 1 or d_out < 1:
+            raise ValueError(f"Linear needs d_in and d_out of at least 1, got {d_in} and {d_out}.")
+        self.W = Parameter(normal((d_in, d_out), math.sqrt(2 / (d_in + d_out)), rng))
+        self.b = Parameter(np.zeros(d_out, np.float32))
+
+    def forward(self, x: Array) -> tuple[Array, Backward]:
+        W = self.W.value
+        check_width("Linear", x, W.shape[0])
+        rows = x.reshape(-1, W.shape[0])                  # (N, d_in): leading axes in one
+        y = rows @ W                                      # (N, d_out)
+        y += self.b.value
+
+        def backward(dy: Array) -> Array:
+            dys = dy.reshape(-1, W.shape[1])              # (N, d_out)
+            self.W.add_grad(rows.T @ dys)
+            self.b.add_grad(sum_rows(dys))
+            return (dys @ W.T).reshape(x.shape)
+
+        return y.reshape(*x.shape[:-1], W.shape[1]), backward
+
+
+def sum_rows(x: Array) -> Array:
+    """The sum over the first axis of a matrix, as a product with a row of ones: BLAS is faster."""
+    return np.ones(x.shape[0], x.dtype) @ x
+
+
+def check_width(name: str, x: Array, width: int) -> None:
+    if x.ndim == 0 or x.shape[-1] != width:
+        raise ValueError(f"{name} needs a last axis of {width}, got shape {x.shape}.")

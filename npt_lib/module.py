@@ -1,0 +1,139 @@
+"""The one idea of the library, and the two classes that carry it.
+
+``y, backward = layer.forward(x)``: forward returns its output and a function that takes
+dL/dy and returns dL/dx. Chapter 1 builds it on six lines; everything else has this shape.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+Array = np.ndarray
+Backward = Callable[..., Any]
+Rng = np.random.Generator
+
+
+class Parameter:
+    """An array that is learned, and the gradient that its backward passes have added up.
+
+    ``grad`` is None until a backward pass reaches the parameter.
+    """
+
+    def __init__(self, value: Array):
+        self.value = value
+        self.grad: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    def add_grad(self, grad: Array) -> None:
+        """Add to the gradient; never in place, so an array that was handed out stays as it was."""
+        self.grad = grad if self.grad is None else self.grad + grad
+
+    def __repr__(self) -> str:
+        return f"Parameter{self.shape}"
+
+
+class Module:
+    """Something with parameters, whose ``forward`` returns its output and its way back.
+
+    The contract, for every layer, block and model:
+    ``forward(*inputs)`` returns ``(y, backward)``; calling the module drops ``backward``.
+    ``backward(dy)`` returns the gradient of each array input, in the order of the inputs,
+    and adds to ``grad`` of the parameters. Neither changes an array that it was given.
+    A module holds parameters and sizes, nothing else: use it twice, or twice at once.
+    """
+
+    forward: Callable[..., tuple[Any, Backward]]
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        y, _ = self.forward(*inputs, **options)
+        return y
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Every parameter by its path, such as ``blocks.0.attn.qkv.W``; a shared one once."""
+        found: dict[str, Parameter] = {}
+        for name, part in _walk(self):
+            if isinstance(part, Parameter) and not any(part is seen for seen in found.values()):
+                found[name] = part
+        return found
+
+    def zero_grad(self) -> None:
+        """Forget all gradients. Without it, the next backward adds to the old ones."""
+        for parameter in self.parameters().values():
+            parameter.grad = None
+
+    def n_parameters(self) -> int:
+        return sum(parameter.value.size for parameter in self.parameters().values())
+
+    def astype(self, dtype: Any) -> Self:
+        """A copy with parameters of this dtype; those that were shared stay shared."""
+        other = copy.deepcopy(self)
+        for parameter in other.parameters().values():
+            parameter.value = parameter.value.astype(dtype)
+            parameter.grad = None
+        return other
+
+    def state_dict(self) -> dict[str, Array]:
+        """A copy of every parameter's value, by name."""
+        return {name: parameter.value.copy() for name, parameter in self.parameters().items()}
+
+    def load_state_dict(self, state: Mapping[str, Array]) -> None:
+        """Take over the values of ``state``: all of them, or none if anything does not fit."""
+        parameters = self.parameters()
+        _check_names(set(parameters), set(state))
+        for name, parameter in parameters.items():
+            if state[name].shape != parameter.shape:
+                raise ValueError(
+                    f"{name} has shape {parameter.shape}, but the state holds {state[name].shape}."
+                )
+        for name, parameter in parameters.items():
+            parameter.value = state[name].astype(parameter.value.dtype)
+
+    def __repr__(self) -> str:
+        return "\n".join(_tree(self, type(self).__name__))
+
+
+def saved(backward: Backward) -> dict[str, Any]:
+    """What a backward function remembers of its forward pass, by name."""
+    return dict(inspect.getclosurevars(backward).nonlocals)
+
+
+def _parts(module: Module) -> Iterator[tuple[str, Any]]:
+    """The parameters and modules directly on a module; the items of a list count as parts."""
+    for name, value in vars(module).items():
+        if isinstance(value, list | tuple):
+            yield from ((f"{name}.{i}", part) for i, part in enumerate(value))
+        else:
+            yield name, value
+
+
+def _walk(module: Module, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, part in _parts(module):
+        if isinstance(part, Parameter):
+            yield prefix + name, part
+        elif isinstance(part, Module):
+            yield from _walk(part, f"{prefix}{name}.")
+
+
+def _tree(module: Module, label: str, indent: str = "") -> Iterator[str]:
+    """One line for each module: its own parameters with shapes, and how many numbers it holds."""
+    own = {name: part for name, part in _parts(module) if isinstance(part, Parameter)}
+    shapes = "".join(f"  {name} {part.shape}" for name, part in own.items())
+    yield f"{indent}{label}{shapes}  [{module.n_parameters():,}]"
+    for name, part in _parts(module):
+        if isinstance(part, Module):
+            yield from _tree(part, f"{name}: {type(part).__name__}", indent + "  ")
+
+
+def _check_names(required: set[str], got: set[str]) -> None:
+    missing, unknown = sorted(required - got), sorted(got - required)
+    if missing or unknown:
+        raise ValueError(
+            f"The state must name exactly the model's {len(required)} parameters: "
+            f"missing {missing[:3]}, unknown {unknown[:3]} ({len(missing)} and {len(unknown)})."
+        )
