@@ -1,0 +1,58 @@
+# Everything sets up what it needs: Python 3.11 or newer and make are enough.
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+PARITY := .venv-parity/.ready
+AXE    := node_modules/axe-core/axe.min.js
+NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=300
+NB     ?=
+
+.DEFAULT_GOAL := help
+
+## To read and run
+help:           ## this list
+	@awk '/^## /{printf "\n%s\n", substr($$0, 4)} /^[a-z-]+:.*## /{split($$0, p, ":.*## "); printf "  make %-13s %s\n", p[1], p[2]}' Makefile
+book: $(READY)  ## build the pages: _build/html/index.html
+	$(BIN)/jupyter-book build . --all -W --keep-going -n -q
+	@echo "open _build/html/index.html"
+serve: book     ## build the pages and serve them at http://localhost:8000
+	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory _build/html
+lab: $(READY)   ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab --notebook-dir=book
+
+## To check
+test: lint $(READY)  ## everything that a change may break: lint, types, unit tests, every notebook
+	$(BIN)/python -m pytest -n 2 --dist=loadfile $(NBVAL) tests $(wildcard book/*.ipynb book/solutions/*.ipynb)
+lint: $(READY)  ## notebooks in normal form, ruff, mypy
+	$(BIN)/python tools/nb.py check
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+test-long: $(READY)  ## the tests that train for a minute
+	$(BIN)/python -m pytest -m long tests
+test-pages: $(READY) _build/html/index.html $(AXE)  ## the built pages in a real browser, with no network
+	$(BIN)/python -m pytest -m pages tests/pages
+test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own
+	.venv-parity/bin/python -m pytest tests/parity
+
+## To change
+execute: $(READY)  ## run the notebooks and store their outputs (NB=book/02_attention.ipynb for one)
+	$(BIN)/python tools/nb.py run $(NB)
+clean:          ## remove what was built, environments included
+	rm -rf _build node_modules .venv .venv-parity
+
+_build/html/index.html:
+	$(MAKE) book
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt
+	@touch $@
+$(PARITY): requirements-parity.txt
+	$(PYTHON) -m venv .venv-parity
+	.venv-parity/bin/python -m pip install -q --disable-pip-version-check -r requirements-parity.txt
+	@touch $@
+$(AXE): package.json
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund || npm install --silent --no-audit --no-fund; \
+	else echo "npm is not there: the accessibility check is skipped"; fi
+
+.PHONY: help book serve lab test lint test-long test-pages test-parity execute clean

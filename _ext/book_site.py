@@ -1,0 +1,88 @@
+"""The site: nothing from elsewhere, one place for the repository's address, small repairs."""
+
+import importlib
+import importlib.util
+import inspect
+import shutil
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+MATHJAX = ("tex-chtml-full.js", "output/chtml/fonts/woff-v2")
+
+
+def local_mathjax(app, config):
+    """Serve MathJax from the book itself; it comes with a wheel in requirements.txt."""
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("no sphinx-mathjax-offline: pip install -r requirements.txt")
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    stage = ROOT / "_build" / "local"
+    for part in MATHJAX:
+        target = stage / "_static" / "mathjax" / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (source / part).is_dir():
+            shutil.copytree(source / part, target, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source / part, target)
+    # extra files, not _static: Jupyter Book puts every script under _static on every page
+    config.html_extra_path = [*config.html_extra_path, str(stage)]
+    config.mathjax_path = "mathjax/tex-chtml-full.js"
+
+
+def repository(app, config):
+    """What follows from ``repository: url`` in _config.yml; nothing names it while it is empty."""
+    options = config.html_theme_options
+    url = (options.get("repository_url") or "").rstrip("/")
+    if not url:
+        for key in ("repository_url", "repository_branch", "path_to_docs", "launch_buttons"):
+            options.pop(key, None)
+        app.setup_extension("sphinx.ext.viewcode")
+        return
+    options.update(use_repository_button=True, use_issues_button=True, use_source_button=True)
+    branch = options.get("repository_branch", "main")
+    config.linkcode_resolve = lambda domain, info: source_line(domain, info, f"{url}/blob/{branch}")
+    app.setup_extension("sphinx.ext.linkcode")
+
+
+def source_line(domain: str, info: dict, blob: str) -> str | None:
+    """Where the repository's site shows an object's source."""
+    if domain != "py" or not info["module"]:
+        return None
+    try:
+        thing = importlib.import_module(info["module"])
+        for part in info["fullname"].split("."):
+            thing = inspect.getattr_static(thing, part)
+        thing = inspect.unwrap(getattr(thing, "fget", None) or thing)
+        path = Path(inspect.getsourcefile(thing)).resolve().relative_to(ROOT)
+        lines, start = inspect.getsourcelines(thing)
+    except (AttributeError, TypeError, ValueError, OSError):
+        return None
+    return f"{blob}/{path.as_posix()}#L{start}-L{start + len(lines) - 1}"
+
+
+def drop_thebe(app, pagename, templatename, context, doctree):
+    """sphinx-thebe is unused here, and its script declares the same constants twice."""
+
+    def wanted(file) -> bool:
+        text = str(getattr(file, "filename", "")) + str(getattr(file, "attributes", {}).get("body"))
+        return "thebe" not in text.lower()
+
+    for key in ("script_files", "css_files"):
+        context[key][:] = [file for file in context[key] if wanted(file)]
+
+
+def drop_icon_script(app, error):
+    """Icons come from a web font; Font Awesome's 1.5 MB script is not needed."""
+    if error is None and app.builder.format == "html":
+        for file in Path(app.outdir).glob("_static/vendor/fontawesome/*/js/all.min.js"):
+            file.write_text("")
+
+
+def setup(app):
+    app.connect("config-inited", local_mathjax, priority=100)
+    app.connect("config-inited", repository, priority=100)
+    app.connect("html-page-context", drop_thebe, priority=900)
+    app.connect("build-finished", drop_icon_script)
+    app.add_js_file(None, body=(HERE / "book_page.js").read_text("utf8"), priority=50)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

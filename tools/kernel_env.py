@@ -1,0 +1,14 @@
+"""What every kernel and every test of the book runs under: outputs are the same anywhere."""
+
+ENV = {
+    # one thread: sums are added up in one order
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "agg",
+    "COLUMNS": "88",
+    # progress bars show seconds: a reader has them, stored outputs do not
+    "TQDM_DISABLE": "1",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+}
