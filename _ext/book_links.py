@@ -13,6 +13,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
 TAG = re.compile(r"\\tag\{([\d.]+)\}")
+KIND = re.compile(r"(Predict|Symptom|Fix|Note|Elsewhere|Shapes)\.")
 FIGURE = re.compile(r"Figure (\d+\.\d+)\.")
 
 
@@ -22,18 +23,26 @@ def slug(heading: str) -> str:
 
 
 class NameNumbered(SphinxTransform):
-    """Give every numbered equation and figure an anchor: eq-2.1, fig-2.1."""
+    """Anchors for numbered equations and figures (eq-2.1, fig-2.1), a class for each kind of aside."""
 
     default_priority = 800  # before MyST looks up the links of a page (879)
 
     def apply(self, **kwargs):
         for node in self.document.findall(nodes.math_block):
             self.name(node, [f"eq-{n}" for n in TAG.findall(node.astext())])
+            if not node.get("nowrap"):  # Sphinx would put `split` around it, which takes no tag
+                node["nowrap"] = True
+                node.children = [nodes.Text(rf"\[{node.astext()}\]")]
         for strong in self.document.findall(nodes.strong):
             found = FIGURE.fullmatch(strong.astext())
             if found and strong.parent.astext().startswith(found[0]):
                 strong.parent["classes"].append("npt-caption")
                 self.name(strong.parent, [f"fig-{found[1]}"])
+
+        for quote in self.document.findall(nodes.block_quote):
+            kind = KIND.match(quote.astext())
+            if kind and any(True for _ in quote.findall(nodes.strong)):
+                quote["classes"] += ["npt-aside", f"npt-{kind[1].lower()}"]
 
     def name(self, node, names: list[str]) -> None:
         """An explicit name for links on this page, a slug for links from others."""

@@ -31,15 +31,16 @@ def local_mathjax(app, config):
 
 
 def repository(app, config):
-    """What follows from ``repository: url`` in _config.yml; nothing names it while it is empty."""
+    """What follows from ``repository_url`` in _config.yml; nothing names it while it is empty."""
     options = config.html_theme_options
     url = (options.get("repository_url") or "").rstrip("/")
     if not url:
-        for key in ("repository_url", "repository_branch", "path_to_docs", "launch_buttons"):
+        for key in ("repository_url", "repository_branch", "launch_buttons"):
             options.pop(key, None)
         app.setup_extension("sphinx.ext.viewcode")
         return
     options.update(use_repository_button=True, use_issues_button=True, use_source_button=True)
+    options["launch_buttons"] = {"colab_url": "https://colab.research.google.com"}
     branch = options.get("repository_branch", "main")
     config.linkcode_resolve = lambda domain, info: source_line(domain, info, f"{url}/blob/{branch}")
     app.setup_extension("sphinx.ext.linkcode")

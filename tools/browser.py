@@ -1,0 +1,58 @@
+"""Debian's Chromium, driven by Playwright, over the built pages and nothing else."""
+
+import functools
+import http.server
+import shutil
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+SITE = Path(__file__).resolve().parent.parent / "_build" / "html"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+def chromium() -> str | None:
+    """Where this machine has a Chromium, if it has one."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files without a line for each."""
+
+    def log_message(self, *args):
+        pass
+
+
+@contextmanager
+def serve(folder: Path = SITE):
+    """The folder at an address of this machine, as long as the context lasts."""
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@contextmanager
+def browser():
+    """A headless Chromium with an empty profile."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chrome = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield chrome
+        chrome.close()
+
+
+def settle(page) -> None:
+    """Wait until formulas are drawn and fonts are there."""
+    page.evaluate(
+        """async () => {
+            if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+            await document.fonts.ready;
+        }"""
+    )

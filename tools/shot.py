@@ -1,0 +1,58 @@
+"""A picture of a built page, as a reader sees it.
+
+    python tools/shot.py book/02_attention.html [--dark] [--width 390] [--out page.png] [--open]
+
+A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels each; --open unfolds what folds.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.browser import SITE, browser, serve, settle  # noqa: E402
+
+TALL = 2400
+
+
+def shoot(address: str, out: Path, width: int, dark: bool, unfold: bool) -> list[Path]:
+    """Take the page in pieces; returns the files written."""
+    written = []
+    with browser() as chrome:
+        page = chrome.new_page(
+            viewport={"width": width, "height": 1000},
+            color_scheme="dark" if dark else "light",
+        )
+        page.goto(address)
+        if unfold:
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        settle(page)
+        height = page.evaluate("document.documentElement.scrollHeight")
+        tops = range(0, height, TALL)
+        for n, top in enumerate(tops, 1):
+            name = out if len(tops) == 1 else out.with_stem(f"{out.stem}-{n}")
+            clip = {"x": 0, "y": top, "width": width, "height": min(TALL, height - top)}
+            page.screenshot(path=name, full_page=True, clip=clip)
+            written.append(name)
+    return written
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("page", help="below _build/html, such as book/index.html")
+    parser.add_argument("--dark", action="store_true")
+    parser.add_argument("--width", type=int, default=1280)
+    parser.add_argument("--out", type=Path, default=Path("page.png"))
+    parser.add_argument("--open", action="store_true", help="unfold what folds")
+    parser.add_argument("--site", type=Path, default=SITE, help="a built site elsewhere")
+    choice = parser.parse_args()
+    with serve(choice.site) as root:
+        address = f"{root}/{choice.page}"
+        for name in shoot(address, choice.out, choice.width, choice.dark, choice.open):
+            print(name)
+
+
+if __name__ == "__main__":
+    main()
