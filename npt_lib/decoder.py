@@ -1,5 +1,7 @@
 """The decoder block and the stack of them: chapter 8."""
 
+import numpy as np
+
 from npt_lib.config import Config
 from npt_lib.feed_forward import FeedForward
 from npt_lib.module import Array, Backward, Module, Rng
@@ -134,7 +136,8 @@ class Decoder(Module):
         y, norm_backward = self.norm.forward(x) if self.norm else (x, lambda dy: dy)
 
         def backward(dy: Array) -> tuple[Array, Array]:
-            dx, dmemory = norm_backward(dy), 0.0
+            dx = norm_backward(dy)
+            dmemory = np.zeros_like(memory)
             for undo in reversed(block_backwards):
                 dx, dm = undo(dx)
                 dmemory = dmemory + dm

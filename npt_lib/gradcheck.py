@@ -29,8 +29,8 @@ def numeric_gradient(f: Callable[[], Any], x: Array, h: float = H) -> Array:
 
 def relative_error(a: Array, b: Array) -> float:
     """‖a - b‖ as a part of the larger of ‖a‖ and ‖b‖."""
-    scale = max(np.linalg.norm(a), np.linalg.norm(b), 1e-6)
-    return float(np.linalg.norm(np.subtract(a, b)) / scale)
+    scale = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)), 1e-6)
+    return float(np.linalg.norm(np.subtract(a, b))) / scale
 
 
 def gradient_errors(
@@ -43,23 +43,23 @@ def gradient_errors(
     ``forward(*inputs)`` must give the same result each time: fix masks and dropout's rng in a
     lambda. Integer inputs have no gradient and are passed through. Needs float64.
     """
-    inputs = [np.array(x) for x in inputs]
-    floats = {f"input {i}": x for i, x in enumerate(inputs) if x.dtype.kind == "f"}
+    xs = [np.array(x) for x in inputs]                           # copies: entries will change
+    floats = {f"input {i}": x for i, x in enumerate(xs) if x.dtype.kind == "f"}
     params = dict(_named(parameters))
     _require_float64({**floats, **{name: p.value for name, p in params.items()}})
     for p in params.values():
         p.grad = None
 
-    y, backward = forward(*inputs)
+    y, backward = forward(*xs)
     dy = np.cos(np.arange(np.size(y))).reshape(np.shape(y))      # no two outputs count alike
-    dxs = backward(dy if np.ndim(y) else 1.0)
+    dxs = backward(dy if np.ndim(y) else 1.0)                    # dy of a loss is cos 0 = 1
     dxs = dxs if isinstance(dxs, tuple) else () if dxs is None else (dxs,)
     if len(dxs) != len(floats):
         raise ValueError(f"backward must return {len(floats)} gradients, got {len(dxs)}.")
 
-    def loss():
-        y, _ = forward(*inputs)
-        return np.sum(y * dy) if np.ndim(y) else float(y)
+    def loss() -> float:
+        changed, _ = forward(*xs)
+        return float(np.sum(changed * dy))
 
     found = dict(zip(floats, dxs, strict=True)) | {name: p.grad for name, p in params.items()}
     arrays = floats | {name: p.value for name, p in params.items()}

@@ -6,7 +6,6 @@ import numpy as np
 
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 
-
 HIDDEN = -1e30        # added to an entry that must not count: its exp is 0, and no NaN follows
 
 

@@ -115,10 +115,10 @@ def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     """Scale all gradients together so that their norm is at most max_norm; returns the old norm."""
     if max_norm <= 0:
         raise ValueError(f"max_norm must be above 0, got {max_norm}.")
-    reached = [p for p in as_list(parameters) if p.grad is not None]
-    norm = math.sqrt(sum(float(np.vdot(p.grad, p.grad)) for p in reached))
-    if norm > max_norm:
-        for p in reached:
+    found = as_list(parameters)
+    norm = math.sqrt(sum(float(np.vdot(p.grad, p.grad)) for p in found if p.grad is not None))
+    for p in found:
+        if p.grad is not None and norm > max_norm:
             p.grad = p.grad * (max_norm / norm)
     return norm
 

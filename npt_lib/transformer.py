@@ -8,7 +8,12 @@ from npt_lib.attention import causal_mask, padding_mask
 from npt_lib.config import Config
 from npt_lib.decoder import BlockCache, Decoder
 from npt_lib.embedding import (
-    Embedding, LearnedPositions, SinusoidalPositions, Unembedding, check_ids, check_length,
+    Embedding,
+    LearnedPositions,
+    SinusoidalPositions,
+    Unembedding,
+    check_ids,
+    check_length,
 )
 from npt_lib.encoder import Encoder
 from npt_lib.module import Array, Backward, Module, Rng
