@@ -70,7 +70,9 @@ class Tokenizer:
         """The text of a row of ids, up to the first end token; padding is left out."""
         tokens = []
         for i in ids:
-            if not isinstance(i, int | np.integer) or not 0 <= i < len(self):
+            if not isinstance(i, int | np.integer):
+                raise ValueError(f"ids must be whole numbers, got {i}.")
+            if not 0 <= i < len(self):
                 raise ValueError(f"id {i} is outside the vocabulary of {len(self)}.")
             if i == EOS:
                 break
@@ -124,7 +126,7 @@ class WordTokenizer(Tokenizer):
     def split(cls, text: str) -> list[str]:
         text = compose(text)
         tokens = re.findall(r"[^\s-]+|-", text)
-        if cls.join(tokens) != text and tokens != [text]:
+        if cls.join(tokens) != text:
             raise ValueError(
                 f"words must have single spaces or a hyphen between them, got {text!r}."
             )
