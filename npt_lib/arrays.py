@@ -1,0 +1,127 @@
+"""Pictures of arrays: attention heatmaps, matrices with their numbers, rows of pictures."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .cells import Cell, cells_of
+from .grids import Grid
+from .svg import MUTED, PLUS, Picture, arrow, fixed, group, text, text_width
+
+LIMIT = 520                                  # beyond this width a row of pictures has two lines
+GAP = 14
+
+
+def heatmap(weights, rows: Sequence[str], cols: Sequence[str], alt: str, *, values: bool = False,
+            digits: int = 2, mask=None, row_title: str = "query", col_title: str = "key",
+            mark_rows: Sequence[int] = (), mark_cols: Sequence[int] = (), title: str = "",
+            vmax: float = 1.0) -> Picture:
+    """Attention weights (T, S) as shades, one row for each query, one column for each key.
+
+    mask is boolean, True = may attend; what is False gets a stroke. values prints the numbers.
+    """
+    w = _two_axes(weights, "weights")
+    _same_length(rows, w.shape[0], "rows")
+    _same_length(cols, w.shape[1], "cols")
+    open_ = np.ones(w.shape, bool) if mask is None else np.broadcast_to(mask, w.shape)
+    cells = [[Cell(PLUS, abs(float(v)) / vmax, fixed(float(v), digits) if values and ok else "",
+                   blocked=not ok) for v, ok in zip(*pair)] for pair in zip(w, open_)]
+    return Grid(cells, list(rows), list(cols), row_title, col_title, title,
+                mark_rows=mark_rows, mark_cols=mark_cols).picture(alt)
+
+
+def matrix(values, alt: str, *, rows: Sequence[str] | None = None,
+           cols: Sequence[str] | None = None, digits: int = 2, title: str = "", groups=None,
+           mark: Sequence[tuple[int, int]] = (), mark_rows: Sequence[int] = (),
+           mark_cols: Sequence[int] = (), ghost=None) -> Picture:
+    """An array with its numbers. One axis is drawn as a row, three as sheets side by side.
+
+    Shaded by sign and size, or by groups: integers of the same shape, a colour each, -1 for none.
+    """
+    values = np.asarray(values)
+    if values.ndim == 3:
+        return _sheets(values, alt, groups, rows=rows, cols=cols, digits=digits, title=title,
+                       mark=mark, mark_rows=mark_rows, mark_cols=mark_cols)
+    flat = _two_axes(np.atleast_2d(values), "values")
+    cells = cells_of(flat, digits, groups, ghost)
+    _same_length(rows, flat.shape[0], "rows")
+    _same_length(cols, flat.shape[1], "cols")
+    return Grid(cells, rows or (), cols or (), title=title, mark=mark, mark_rows=mark_rows,
+                mark_cols=mark_cols).picture(alt)
+
+
+def _sheets(values, alt, groups, title, **options) -> Picture:
+    found = [None] * len(values) if groups is None else groups
+    parts = [matrix(sheet, alt, groups=g, title=f"{title}[{i}]", **options)
+             for i, (sheet, g) in enumerate(zip(values, found))]
+    return row(*parts, alt=alt)
+
+
+def row(*parts: Picture | str, alt: str | None = None, width: float = LIMIT,
+        gap: float = GAP) -> Picture:
+    """Pictures and signs ("+", "->", any words) side by side, on a new line beyond the width."""
+    drawn = [_sign(part) if isinstance(part, str) else part for part in parts]
+    lines = [_line(line, gap) for line in _wrap(drawn, width, gap)]
+    words = " ".join(part if isinstance(part, str) else part.alt for part in parts)
+    return column(*lines, alt=alt or words)
+
+
+def column(*parts: Picture, alt: str, gap: float = 24) -> Picture:
+    """Pictures below each other."""
+    body, y = "", 0.0
+    for part in parts:
+        body += group(part.body, 0, y)
+        y += part.height + gap
+    only = parts[0].middle if len(parts) == 1 else None
+    return Picture(body, max(part.width for part in parts), y - gap, alt, middle=only)
+
+
+def _line(parts: list[Picture], gap: float) -> Picture:
+    """Side by side, lined up at their middles."""
+    above = max(middle_of(part) for part in parts)
+    below = max(part.height - middle_of(part) for part in parts)
+    body, x = "", 0.0
+    for part in parts:
+        body += group(part.body, x, above - middle_of(part))
+        x += part.width + gap
+    return Picture(body, x - gap, above + below, "a line", middle=above)
+
+
+def middle_of(picture: Picture) -> float:
+    """The height at which a picture is lined up with its neighbours."""
+    return picture.height / 2 if picture.middle is None else picture.middle
+
+
+def _wrap(parts: list[Picture], width: float, gap: float) -> list[list[Picture]]:
+    lines: list[list[Picture]] = [[]]
+    x = 0.0
+    for part in parts:
+        if lines[-1] and x + part.width > width:
+            lines.append([])
+            x = 0.0
+        lines[-1].append(part)
+        x += part.width + gap
+    return lines
+
+
+def _sign(words: str) -> Picture:
+    """An operator between two pictures."""
+    if words in ("->", "→"):
+        return Picture(arrow((0, 8), (34, 8), color=MUTED), 34, 16, words)
+    if len(words) <= 2:
+        sign = words.replace("-", "−").replace("*", "×")
+        return Picture(text(8, 10, sign, 20), 16, 20, words)
+    size = text_width(words, 13)
+    return Picture(text(size / 2, 8, words, 13), size, 16, words)
+
+
+def _two_axes(values, name: str) -> np.ndarray:
+    values = np.asarray(values)
+    if values.ndim != 2:
+        raise ValueError(f"{name} must have two axes to be drawn as a grid, got {values.shape}.")
+    return values
+
+
+def _same_length(labels: Sequence[str] | None, size: int, name: str) -> None:
+    if labels is not None and len(labels) != size:
+        raise ValueError(f"{name} needs {size} labels, one for each of them, got {len(labels)}.")

@@ -1,0 +1,163 @@
+"""The pieces of the map: where each stands, and which chapter builds it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .svg import INK, LINE, MUTED, PALETTE, PAPER, SOFT, arrow, rect, text
+
+# file and title of each chapter: a part is named by it, and links to it
+CHAPTERS = {
+    1: ("01_introduction", "Softmax and Linear"), 2: ("02_attention", "Attention"),
+    3: ("03_multi_head", "Multi-head attention"), 4: ("04_feed_forward", "Feed-forward"),
+    5: ("05_positions", "Tokens and positions"), 6: ("06_encoder_block", "The encoder block"),
+    7: ("07_encoder", "The encoder"), 8: ("08_decoder", "The decoder"),
+    9: ("09_transformer", "The whole model"), 10: ("10_training", "Training"),
+}
+LIT, BACK = PALETTE[0], PALETTE[1]
+WIDTH, HEIGHT = 452, 716
+LEFT, RIGHT, WIDE = 18, 258, 164              # the boxes of the two columns, and their width
+BOTTOM, ENCODER_TOP, DECODER_TOP = 578, 310, 182
+SIZES = {"attention": (62, 14), "norm": (30, 22), "feed": (36, 14)}      # height, gap above
+ENCODER = [("attention", "Self-attention"), ("norm", "Add & norm"),
+           ("feed", "Feed-forward"), ("norm", "Add & norm")]
+DECODER = [("attention", "Masked self-attention"), ("norm", "Add & norm"),
+           ("attention", "Cross-attention"), *ENCODER[1:]]
+ENDS = [(RIGHT, 0, 34, "Loss", 10), (RIGHT, 58, 34, "Softmax", 1), (RIGHT, 116, 34, "Linear", 1),
+        (LEFT, 604, 36, "Embed + position", 5), (RIGHT, 604, 36, "Embed + position", 5),
+        (LEFT, 664, 30, "Source token ids", 5), (RIGHT, 664, 30, "Target token ids", 5)]
+CROSS = BOTTOM - 22 - 62 - 14 - 30 - 22 - 31                             # cross-attention's middle
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of the drawing, lit or not, and the chapter that builds it."""
+
+    chapter: int
+    draw: Callable[[bool], str]
+    also: int | None = None                   # another chapter that lights it
+
+
+def panel(x: float, y: float, width: float, height: float, lit: bool, radius: float = 7) -> str:
+    """The face of a box: opaque, tinted where it is lit."""
+    tint = (rect(x, y, width, height, LIT, rx=radius, fill_opacity="0.16") if lit else
+            rect(x, y, width, height, SOFT, rx=radius))
+    return (rect(x, y, width, height, PAPER, rx=radius, class_="npt-solid") + tint
+            + rect(x, y, width, height, stroke=LIT if lit else LINE,
+                   stroke_width=2 if lit else 1.3, rx=radius))
+
+
+def _words(x: float, y: float, words: str, lit: bool, size: float = 14) -> str:
+    return text(x, y, words, size, "start", fill=LIT if lit else INK)
+
+
+def _number(x: float, y: float, number: int, lit: bool) -> str:
+    return text(x, y, str(number), 12, "end", LIT if lit else MUTED, font_weight=700 if lit else None)
+
+
+def _box(x: float, y: float, height: float, words: str, number: int) -> Part:
+    """A plain box: its words, and its chapter's number at the right."""
+    middle = y + height / 2
+    return Part(number, lambda lit: panel(x, y, WIDE, height, lit)
+                + _words(x + 11, middle, words, lit) + _number(x + WIDE - 10, middle, number, lit))
+
+
+def _attention(x: float, y: float, words: str) -> list[Part]:
+    """Several heads, one attention in each: chapter 3's box round chapter 2's."""
+    def heads(lit: bool) -> str:
+        sheets = "".join(panel(x + 12 + 6 * n, y + 36 - 4 * n, 104, 20, lit, 5) for n in (2, 1))
+        return (panel(x, y, WIDE, 62, lit) + _words(x + 12, y + 15, words, lit, 13.5) + sheets
+                + _number(x + WIDE - 10, y + 46, 3, lit))
+
+    def one(lit: bool) -> str:
+        return (panel(x + 12, y + 36, 104, 20, lit, 5) + _words(x + 20, y + 46, "attention", lit, 12)
+                + _number(x + 109, y + 46, 2, lit))
+    return [Part(3, heads), Part(2, one)]
+
+
+def _residual(edge: float, side: float, to: float, start: float) -> Part:
+    """The line that carries a sublayer's input round it, to be added."""
+    middle = LEFT + WIDE / 2 if edge == LEFT else RIGHT + WIDE / 2
+    return Part(6, lambda lit: arrow((middle, start), (side, start), (side, to), (edge, to),
+                                     color=LIT if lit else MUTED, width=2 if lit else 1.2))
+
+
+def _rows(column: list[tuple[str, str]]) -> list[tuple[str, str, float]]:
+    """Kind, words and top of each sublayer, from the bottom up."""
+    rows, y = [], BOTTOM - 22
+    for kind, words in column:
+        rows.append((kind, words, y - SIZES[kind][0]))
+        y -= sum(SIZES[kind])
+    return rows
+
+
+def _block(x: float, column: list[tuple[str, str]]) -> list[Part]:
+    """The sublayers of a block, with the residual round each."""
+    parts = []
+    edge, side = (x, x - 10) if x == LEFT else (x + WIDE, x + WIDE + 10)
+    for kind, words, y in _rows(column):
+        if kind == "attention":
+            parts += _attention(x, y, words)
+        else:
+            parts.append(_box(x, y, SIZES[kind][0], words, {"norm": 6, "feed": 4}[kind]))
+        if kind == "norm":
+            parts.append(_residual(edge, side, y + 15, below))
+        else:
+            below = y + SIZES[kind][0] + 12
+    return parts
+
+
+def boxes() -> list[Part]:
+    """Everything that stands in front: the sublayers, and what is before and after the blocks."""
+    ends = [_box(*end) for end in ENDS]
+    return [*_block(LEFT, ENCODER), *_block(RIGHT, DECODER), _times(), *ends]
+
+
+def frames() -> list[Part]:
+    """The blocks, N of each behind each other."""
+    def sheets(x, top, which, lit):
+        return "".join(panel(x + 5 * n, top - 5 * n, 200, BOTTOM - top, lit, 10) for n in which)
+
+    def label(x, top, words, number, lit):
+        return _words(x + 18, top + 15, words, lit, 12.5) + _number(x + 132, top + 15, number, lit)
+
+    return [Part(7, lambda lit: sheets(0, ENCODER_TOP, (2, 1), lit)),
+            Part(6, lambda lit: sheets(0, ENCODER_TOP, (0,), lit)
+                 + label(0, ENCODER_TOP, "Encoder block", 6, lit), also=7),
+            Part(8, lambda lit: sheets(240, DECODER_TOP, (2, 1, 0), lit)
+                 + label(240, DECODER_TOP, "Decoder block", 8, lit)
+                 + _words(400, DECODER_TOP + 15, "× N", lit, 12.5))]
+
+
+def _times() -> Part:
+    """How often the encoder block is repeated, in front of it."""
+    return Part(7, lambda lit: _words(146, ENCODER_TOP + 15, "× N", lit, 12.5)
+                + _number(182, ENCODER_TOP + 15, 7, lit))
+
+
+def _links() -> list[tuple[tuple[float, float], ...]]:
+    """Where values go from one large part to the next, from the bottom up."""
+    up = [((x + WIDE / 2, 663), (x + WIDE / 2, 641)) for x in (LEFT, RIGHT)]
+    up += [((x + WIDE / 2, 603), (x + WIDE / 2, BOTTOM + 1)) for x in (LEFT, RIGHT)]
+    right = RIGHT + WIDE / 2
+    up += [((right, y), (right, y - 22)) for y in (57, 115)]
+    return [*up, ((right, DECODER_TOP - 11), (right, 151)),
+            ((100, ENCODER_TOP - 11), (100, ENCODER_TOP - 34), (227, ENCODER_TOP - 34),
+             (227, CROSS - 8), (RIGHT - 1, CROSS - 8))]
+
+
+def arrows() -> str:
+    """The way forward, between the parts and inside the blocks."""
+    inner = [((x + WIDE / 2, y + SIZES[kind][0] + (14 if kind == "norm" else 22)),
+              (x + WIDE / 2, y + SIZES[kind][0] + 1))
+             for x, column in ((LEFT, ENCODER), (RIGHT, DECODER)) for kind, _, y in _rows(column)]
+    return "".join(arrow(*points, color=MUTED, width=1.3) for points in [*_links(), *inner])
+
+
+def gradients() -> list[Part]:
+    """The way back: a dashed arrow beside each of the large ones."""
+    beside = [tuple((x + 13, y) for x, y in reversed(points)) for points in _links()[:-1]]
+    beside.append(((RIGHT, CROSS + 8), (218, CROSS + 8), (218, ENCODER_TOP - 25),
+                   (113, ENCODER_TOP - 25), (113, ENCODER_TOP - 11)))
+    return [Part(10, lambda lit: "".join(
+        arrow(*points, color=BACK if lit else LINE, width=1.8 if lit else 1.3, dash="4 3")
+        for points in beside))]

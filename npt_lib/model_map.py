@@ -1,0 +1,62 @@
+"""The map: the whole Transformer in one drawing, each chapter's part lit in turn."""
+
+from .map_parts import (
+    CHAPTERS,
+    HEIGHT,
+    LIT,
+    WIDTH,
+    arrows,
+    boxes,
+    frames,
+    gradients,
+    panel,
+)
+from .svg import MUTED, PALETTE, Picture, arrow, element, text
+
+
+def show_map(chapter: int | None = None) -> Picture:
+    """The whole model; the part that the chapter builds is lit, the others link to theirs.
+
+    Without a chapter nothing is lit; chapter 9 builds the whole, so all of it is.
+    """
+    if chapter is not None and chapter not in CHAPTERS:
+        raise ValueError(f"chapter must be one of 1 to {len(CHAPTERS)}, got {chapter}.")
+    body = _linked(frames(), chapter) + arrows() + _linked(gradients(), chapter)
+    body += _linked(boxes(), chapter) + _legend(chapter)
+    return Picture(body, WIDTH, HEIGHT, _alt(chapter), role="group")
+
+
+def _linked(parts, chapter: int | None) -> str:
+    """The parts of each chapter together in one link; this chapter's own are lit, and no link."""
+    out = ""
+    for number in dict.fromkeys(part.chapter for part in parts):
+        drawn = "".join(part.draw(chapter is not None and chapter in (number, part.also, 9)) for part in parts
+                        if part.chapter == number)
+        file, title = CHAPTERS[number]
+        out += drawn if number == chapter else element(
+            "a", drawn, href=f"{file}.ipynb", aria_label=f"Chapter {number}: {title}")
+    return out
+
+
+def _alt(chapter: int | None) -> str:
+    where = ("No part is lit." if chapter is None else "All of it is lit." if chapter == 9 else
+             f"Lit: {CHAPTERS[chapter][1]}, built in chapter {chapter}.")
+    return ("Map of the Transformer. Source tokens pass through embedding and positions into the "
+            "encoder blocks; target tokens likewise into the decoder blocks, which also attend to "
+            "the encoder's output; a linear layer and softmax give the next token, and the loss "
+            f"sends gradients back along every arrow. {where}")
+
+
+def _legend(chapter: int | None) -> str:
+    """Upper left: which chapter this is, and how to read the drawing."""
+    words, y = "", 20
+    if chapter is not None:
+        words = (text(0, 10, f"Chapter {chapter}", 13, "start", MUTED)
+                 + text(0, 34, CHAPTERS[chapter][1], 18, "start", LIT, font_weight=700))
+        y = 78
+    rows = [(panel(0, y - 8, 26, 16, True, 4), "built in this chapter"),
+            (text(13, y + 26, "3", 12, fill=MUTED), "the chapter that builds it"),
+            (arrow((26, y + 52), (0, y + 52), color=PALETTE[1], dash="4 3"), "gradients, going back")]
+    rows = rows if chapter is not None else rows[1:]
+    return words + "".join(sign + text(36, y + 26 * n, label, 12.5, "start", MUTED)
+                           for n, (sign, label) in enumerate(rows, 3 - len(rows)))

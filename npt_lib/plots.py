@@ -1,0 +1,170 @@
+"""Every figure of the book: plots made with matplotlib in one look, and the drawings.
+
+The library itself never imports this file: `import npt_lib` does not load matplotlib.
+"""
+
+import hashlib
+import html
+import io
+import re
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import display
+
+from .arrays import column, heatmap, matrix, row
+from .diagrams import flow, shapes
+from .model_map import show_map
+from .moves import broadcasting, move, product
+from .svg import INK, LINE, MUTED, PALETTE, Picture, fixed, num
+from .tables import error_table, show_source, table
+
+__all__ = ["axes", "bars", "broadcasting", "column", "error_table", "flow", "gradient_sizes",
+           "heatmap", "lines", "matrix", "move", "picture", "product", "row", "shapes", "show",
+           "show_map", "show_source", "table"]
+
+DASHES = ["-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)), (0, (1, 2.5))]
+LOOK = {
+    "svg.hashsalt": "npt", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 13,
+    "font.sans-serif": ["DejaVu Sans"], "mathtext.fontset": "dejavusans",
+    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
+    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.edgecolor": LINE, "axes.linewidth": 1.2, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.spines.left": False, "axes.titlelocation": "left",
+    "axes.titleweight": "bold", "axes.titlesize": 14, "axes.labelsize": 13, "axes.titlepad": 10,
+    "xtick.major.size": 0, "ytick.major.size": 0, "xtick.minor.size": 0, "ytick.minor.size": 0,
+    "xtick.labelsize": 12, "ytick.labelsize": 12, "axes.grid": True, "axes.grid.axis": "y",
+    "axes.axisbelow": True, "grid.color": LINE, "grid.linewidth": 0.8, "lines.linewidth": 2.2,
+    "lines.markersize": 6, "lines.solid_capstyle": "round", "legend.frameon": False,
+    "axes.prop_cycle": mpl.cycler(color=PALETTE, linestyle=DASHES), "patch.linewidth": 0,
+    "figure.constrained_layout.use": True, "figure.max_open_warning": 0, "axes.unicode_minus": True,
+}
+mpl.use("agg")
+mpl.rcParams.update(LOOK)
+
+
+def axes(width: float = 480, height: float = 290, rows: int = 1, cols: int = 1, **more):
+    """A figure of so many pixels and its axes, in the book's look."""
+    return plt.subplots(rows, cols, figsize=(width / 72, height / 72), **more)
+
+
+def picture(fig, alt: str) -> Picture:
+    """A matplotlib figure as a Picture: the same bytes on every run and machine."""
+    out = io.StringIO()
+    fig.savefig(out, format="svg", metadata={"Date": None})
+    plt.close(fig)
+    written = out.getvalue()
+    _, _, width, height = re.search(r'viewBox="([^"]+)"', written)[1].split()
+    body = written[written.index("</defs>") + 7:written.rindex("</svg>")]
+    return Picture(f'<g stroke-linejoin="round">{_tidy(body)}</g>', float(width), float(height), alt)
+
+
+def _tidy(body: str) -> str:
+    """Attributes for styles, coordinates to a tenth, only the ids that are used, made unique."""
+    body = re.sub(r"<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r'style="([^"]*)"', lambda m: _attributes(m[1]), body)
+    body = re.sub(r' (d|x|y|width|height|transform)="([^"]*)"', _rounded, body)
+    body = re.sub(r"\s+", " ", body).replace("> <", "><").replace(' "', '"').replace(" />", "/>")
+    body = body.replace("xlink:href", "href")
+    tag = "f" + hashlib.sha1(body.encode()).hexdigest()[:6]
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
+    body = re.sub(r' id="([^"]+)"', lambda m: f' id="{tag}{m[1]}"' if m[1] in used else "", body)
+    body = re.sub(r'(href="#|url\(#)', rf"\g<1>{tag}", body)
+    while "<g></g>" in body:
+        body = body.replace("<g></g>", "")
+    return body.strip()
+
+
+def _attributes(style: str) -> str:
+    pairs = (item.split(":", 1) for item in html.unescape(style).split(";") if item.strip())
+    kept = [(name.strip(), value.strip()) for name, value in pairs]
+    return " ".join(f'{name}="{value}"' for name, value in kept if name != "font-family")
+
+
+def _rounded(match: re.Match) -> str:
+    name, value = match.groups()
+    value = re.sub(r"rotate\(-?0(\.0)? [^)]*\)", "", value)
+    if "scale" not in value and "matrix" not in value:
+        value = re.sub(r"-?\d+(\.\d+)?", lambda m: num(float(m[0])), value)
+    return f' {name}="{value.strip()}"' if value.strip() else ""
+
+
+def show(figure, alt: str | None = None) -> None:
+    """Display a Picture, or a matplotlib figure with its alt, here and now."""
+    display(figure if isinstance(figure, Picture) and alt is None else
+            figure.described(alt) if isinstance(figure, Picture) else picture(figure, alt or ""))
+
+
+def lines(x: Sequence[float], series: Mapping[str, Sequence[float]], alt: str, *,
+          xlabel: str = "", ylabel: str = "", title: str = "", xscale: str = "linear",
+          yscale: str = "linear", points: bool = False, ylim=None,
+          marks: Sequence[tuple[float, str]] = (), height: float = 290) -> Picture:
+    """One line for each entry of series, its name at its end; marks are labelled verticals."""
+    fig, ax = axes(height=height)
+    for values in series.values():
+        ax.plot(x, values, marker="o" if points else None)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title, xscale=xscale, yscale=yscale, ylim=ylim)
+    if xscale == "log" and len(x) <= 12:
+        ax.set_xticks(x, [f"{v:g}" for v in x])
+        ax.minorticks_off()
+    for at, words in marks:
+        ax.axvline(at, color=MUTED, linewidth=1.2, linestyle=(0, (3, 3)))
+        ax.annotate(words, (at, 1), (4, -4), xycoords=ax.get_xaxis_transform(),
+                    textcoords="offset points", va="top", fontsize=12, color=MUTED)
+    _name_lines(ax, series)
+    return picture(fig, alt)
+
+
+def _name_lines(ax, series: Mapping[str, Sequence[float]]) -> None:
+    """Each name beside the last point of its line, moved apart where two would touch."""
+    ends = [(name, line, [v for v in values if np.isfinite(v)][-1])
+            for (name, values), line in zip(series.items(), ax.lines, strict=False) if name]
+    ax.get_ylim()                                          # settles the limits
+    place = ax.transData + ax.transAxes.inverted()
+    heights = [place.transform((ax.get_xlim()[1], end))[1] for *_, end in ends]
+    for (name, line, _), y in zip(ends, _apart(heights, 0.075), strict=True):
+        ax.annotate(name, (1, y), (6, 0), xycoords="axes fraction", textcoords="offset points",
+                    va="center", color=line.get_color(), fontsize=13)
+
+
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """The same heights with at least a gap between neighbours."""
+    placed, order = list(heights), sorted(range(len(heights)), key=lambda i: heights[i])
+    for low, high in zip(order, order[1:], strict=False):
+        placed[high] = max(placed[high], placed[low] + gap)
+    return placed
+
+
+def bars(labels: Sequence[str], values, alt: str, *, ylabel: str = "", title: str = "",
+         mark: Sequence[int] = (), ylim=None, digits: int | None = 2,
+         height: float = 260) -> Picture:
+    """A bar for each label, its number above it; a dict of values makes groups with a legend."""
+    grouped = values if isinstance(values, Mapping) else {"": values}
+    fig, ax = axes(height=height)
+    width = 0.76 / len(grouped)
+    for n, (name, numbers) in enumerate(grouped.items()):
+        at = np.arange(len(labels)) + (n - (len(grouped) - 1) / 2) * width
+        drawn = ax.bar(at, numbers, 0.92 * width, color=PALETTE[n], label=name)
+        for i in mark:
+            drawn[i].set_color(PALETTE[1])
+        if digits is not None:
+            ax.bar_label(drawn, [fixed(float(v), digits) for v in numbers], padding=2, fontsize=12)
+    ax.set(ylabel=ylabel, title=title, ylim=ylim)
+    ax.set_xticks(range(len(labels)), labels)
+    if len(grouped) > 1:
+        fig.legend(loc="outside upper right", ncols=len(grouped))
+    return picture(fig, alt)
+
+
+def gradient_sizes(names: Sequence[str], series: Mapping[str, Sequence[float]], alt: str, *,
+                   xlabel: str = "", ylabel: str = "gradient norm", title: str = "") -> Picture:
+    """Gradient norms by depth on a logarithmic axis: names are the layers, a line per series."""
+    fig, ax = axes()
+    for values in series.values():
+        ax.plot(range(len(names)), values, marker="o")
+    ax.set(yscale="log", xlabel=xlabel, ylabel=ylabel, title=title)
+    ax.set_xticks(range(len(names)), names)
+    _name_lines(ax, series)
+    return picture(fig, alt)

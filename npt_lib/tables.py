@@ -1,0 +1,70 @@
+"""Tables and source code as a cell's output."""
+
+import html
+import inspect
+import textwrap
+from collections.abc import Mapping, Sequence
+
+
+class Table:
+    """Rows under headers: an HTML table, and aligned text where there is no HTML."""
+
+    def __init__(self, rows: Sequence[Sequence], headers: Sequence[str], caption: str = ""):
+        self.rows = [[str(cell) for cell in row] for row in rows]
+        self.headers, self.caption = list(headers), caption
+        if wrong := [row for row in self.rows if len(row) != len(self.headers)]:
+            raise ValueError(f"each row needs {len(self.headers)} cells, one for each header, "
+                             f"got {len(wrong[0])} in {wrong[0]}.")
+
+    def _repr_html_(self) -> str:
+        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in self.headers)
+        body = "\n".join("<tr>" + _cells(row) + "</tr>" for row in self.rows)
+        return (f'<table class="npt-table">{caption}\n<thead><tr>{head}</tr></thead>\n'
+                f"<tbody>\n{body}\n</tbody></table>")
+
+    def __repr__(self) -> str:
+        lines = [self.headers, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+                         .rstrip() for line in lines)
+
+
+def _cells(row: Sequence[str]) -> str:
+    first, *others = (html.escape(cell) for cell in row)
+    return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in others)
+
+
+def table(rows: Sequence[Sequence], headers: Sequence[str], *, caption: str = "") -> Table:
+    """A table; the first cell of a row names it."""
+    return Table(rows, headers, caption)
+
+
+def error_table(errors: Mapping[str, float], *, bound: float = 1e-6, caption: str = "",
+                of: str = "gradient of") -> Table:
+    """Relative errors as a bound that holds on every machine; an error where one is not below."""
+    if not errors:
+        raise ValueError("error_table needs at least one error, got none.")
+    for name, error in errors.items():
+        if not error < bound:                                  # also true of NaN
+            raise ValueError(f"{name}: relative error {error:.1e}, must be below {bound:g}.")
+    return Table([[name, f"< {bound:g}"] for name in errors], [of, "relative error"], caption)
+
+
+class Source:
+    """Python source as a highlighted block."""
+
+    def __init__(self, code: str):
+        self.code = code
+
+    def _repr_markdown_(self) -> str:
+        return f"```python\n{self.code}\n```"
+
+    def __repr__(self) -> str:
+        return self.code
+
+
+def show_source(*objects) -> Source:
+    """The source of functions and classes, read from the package itself."""
+    return Source("\n\n\n".join(textwrap.dedent(inspect.getsource(inspect.unwrap(thing))).rstrip()
+                                for thing in objects))
