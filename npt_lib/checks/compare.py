@@ -60,13 +60,15 @@ def kind(value: Any) -> str:
     """What sort of thing a value is, in words."""
     if isinstance(value, np.ndarray):
         return f"an array {value.shape}"
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
-    if value is None:
-        return "None"
-    if callable(value):
-        return "a function"
-    return f"{type(value).__name__} {_short(value)}"
+    if isinstance(value, tuple | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    if value is None or value is ...:
+        return repr(value)
+    if isinstance(value, str | list):
+        return f"the {'text' if isinstance(value, str) else 'list'} {_short(value)}"
+    if isinstance(value, bool | int | float | np.generic):
+        return number(value)
+    return "a function" if callable(value) else f"a {type(value).__name__}"
 
 
 def _equal(got: Any, expected: Any) -> bool:
@@ -77,7 +79,7 @@ def _describe(a: Array, b: Array, wrong: Array) -> str:
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     first = f"expected {number(b[index])}, got {number(a[index])}."
     if a.ndim == 0:
-        return first + _value_hint(a, b)
+        return first
     text = f"{wrong.sum()} of {wrong.size} values differ. The first is at {list(index)}: {first}"
     if wrong.sum() > 1 and a.dtype.kind in "iuf":
         gap = np.abs(a.astype(float) - b.astype(float))[wrong]

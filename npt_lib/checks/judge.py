@@ -72,7 +72,7 @@ def judge_function(exercise: Exercise, answer: Any) -> Verdict:
     if not callable(answer):
         return exercise.verdict(NOT_YET, f"The answer is a function, got {kind(answer)}.")
     got, expected = exercise.run(answer), exercise.run(exercise.expected)
-    if isinstance(got[0].error, NotImplementedError) or _unset(got[0], list(got[0].results)):
+    if _untouched(got[0]):
         return exercise.verdict(TO_DO)
     for i, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
         wrong = describe(ours, theirs, exercise.tol)
@@ -116,6 +116,12 @@ def _miscounted(got: Outcome, expected: Outcome) -> str:
         one = "gradient" if len(names) == 2 else "gradients"
         return f"backward must return {len(names) - 1} {one} ({', '.join(names[1:])}), got {n - 1}."
     return f"{', '.join(names)} expected, got {', '.join(got.results)}."
+
+
+def _untouched(outcome: Outcome) -> bool:
+    """Whether an answer is still the stub: nothing returned, or not implemented."""
+    stub = isinstance(outcome.error, NotImplementedError) and not outcome.results
+    return stub or _unset(outcome, list(outcome.results))
 
 
 def _unset(outcome: Outcome, names: list[str]) -> bool:

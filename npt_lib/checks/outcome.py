@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npt_lib.checks.compare import is_numeric, same
+from npt_lib.checks.compare import is_numeric, kind, same
 
 PAIR = "a pair (y, backward)"
 
@@ -55,7 +55,7 @@ def run(
 
 def _collect(outcome: Outcome, result: Any, gradients: list[str], outputs: tuple[str, ...]) -> None:
     if not (isinstance(result, tuple) and len(result) == 2 and _is_backward(result[1])):
-        outcome.form = f"a tuple of {len(result)}" if isinstance(result, tuple) else ""
+        outcome.form = kind(result) if isinstance(result, tuple | dict) else ""
         outcome.results = named(result, outputs, "result")
         return
     y, backward = result
