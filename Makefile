@@ -13,6 +13,7 @@ NB     ?=
 help:           ## this list
 	@awk '/^## /{printf "\n%s\n", substr($$0, 4)} /^[a-z-]+:.*## /{split($$0, p, ":.*## "); printf "  make %-13s %s\n", p[1], p[2]}' Makefile
 book: $(READY)  ## build the pages: _build/html/index.html
+	@rm -rf _build/html
 	$(BIN)/jupyter-book build . --all -W --keep-going -n -q
 	@echo "open _build/html/index.html"
 serve: book     ## build the pages and serve them at http://localhost:8000
@@ -30,7 +31,7 @@ lint: $(READY)  ## notebooks in normal form, ruff, mypy
 test-long: $(READY)  ## the tests that train for a minute
 	$(BIN)/python -m pytest -m long tests
 test-pages: $(READY) _build/html/index.html $(AXE)  ## the built pages in a real browser, with no network
-	$(BIN)/python -m pytest -m pages tests/pages
+	$(BIN)/python -m pytest -m pages -n 2 --dist=load tests/pages
 test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own
 	.venv-parity/bin/python -m pytest tests/parity
 

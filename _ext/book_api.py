@@ -8,27 +8,52 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "<!-- the library -->"
 
-# file: what its section is called beside the name; the order of the book. Others follow by name.
+# In the order in which the book meets them. A file that is not named here stands with the chapter
+# that its first line names; one that names no chapter is an inner part and is left out.
+ORDER = (
+    "module", "gradcheck", "layers", "attention", "multihead", "feed_forward", "tokenizer",
+    "embedding", "norm", "config", "encoder", "decoder", "transformer", "peek", "generate",
+    "loss", "optim", "tasks", "checkpoint", "train", "exercises", "plots", "widgets",
+)  # fmt: skip
+CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "peek": 9}
+TOOLS = {"exercises", "plots", "widgets"}
 CHAPTERS = {
-    "module": "chapter 1", "gradcheck": "chapter 1", "layers": "chapter 1",
-    "attention": "chapter 2", "multihead": "chapter 3", "feed_forward": "chapter 4",
-    "tokenizer": "chapter 5", "embedding": "chapter 5", "norm": "chapter 6",
-    "config": "chapter 6", "encoder": "chapters 6 and 7", "decoder": "chapter 8",
-    "transformer": "chapter 9", "generate": "chapters 9 and 10", "loss": "chapter 10",
-    "optim": "chapter 10", "tasks": "chapter 10", "checkpoint": "chapter 10",
-    "train": "chapter 10", "peek": "looking inside", "plots": "for the book",
-    "widgets": "for the book", "exercises": "for the book",
+    1: "First parts", 2: "Attention", 3: "Heads", 4: "Feed-forward network",
+    5: "Tokens and positions", 6: "Encoder block", 7: "Encoder", 8: "Decoder",
+    9: "The Transformer", 10: "Training",
 }  # fmt: skip
+BOOK = 11  # after the chapters: what the notebooks themselves use
 
 
-def modules() -> list[str]:
-    """The library's files: in the order of the chapters, then the rest."""
+def chapter(stem: str) -> int | None:
+    """The chapter that a file belongs to; None for an inner part."""
+    if stem in TOOLS:
+        return BOOK
+    doc = importlib.import_module(f"npt_lib.{stem}").__doc__ or ""
+    named = re.search(r"[Cc]hapters? (\d+)", doc.split("\n")[0])
+    return CHAPTER.get(stem) or (int(named[1]) if named else None)
+
+
+def page() -> str:
+    """The whole page below its introduction: a heading for each chapter, the files under it."""
     there = [p.stem for p in sorted((ROOT / "npt_lib").glob("*.py")) if p.stem != "__init__"]
-    return [m for m in CHAPTERS if m in there] + [m for m in there if m not in CHAPTERS]
+    files = [m for m in ORDER if m in there] + [m for m in there if m not in ORDER]
+    chapters: dict[int, list[str]] = {}
+    for stem in files:
+        if (number := chapter(stem)) and (text := section(stem)):
+            chapters.setdefault(number, []).append(text)
+    parts = []
+    for number in sorted(chapters):
+        name = CHAPTERS.get(number)
+        parts += [f"## Chapter {number} · {name}" if name else "## For the notebooks"]
+        parts += ["", *chapters[number]]
+    return "\n".join(parts)
 
 
 def members(module) -> list[tuple[str, type | object]]:
-    """Public classes and functions that the module itself defines, in the order of its source."""
+    """Public classes and functions: those in __all__, else what the module itself defines."""
+    if hasattr(module, "__all__"):
+        return [(name, getattr(module, name)) for name in module.__all__]
     own = [
         (name, thing)
         for name, thing in vars(module).items()
@@ -58,7 +83,7 @@ def section(stem: str) -> str:
     listed = members(module)
     if not listed:
         return ""
-    lines = [f"## `{stem}.py`", f"*{CHAPTERS.get(stem, 'besides')}*", ""]
+    lines = [f"### `{stem}.py`", ""]
     lines += [paragraph(inspect.getdoc(module) or ""), "", "```{eval-rst}"]
     lines += [f".. py:module:: {name}", f".. py:currentmodule:: {name}", ""]
     for member, thing in listed:
@@ -76,7 +101,7 @@ def paragraph(text: str) -> str:
 
 def write_page(app, docname, source):
     if MARK in source[0]:
-        source[0] = source[0].replace(MARK, "\n".join(section(stem) for stem in modules()))
+        source[0] = source[0].replace(MARK, page())
 
 
 def plain(app, what, name, obj, options, lines):

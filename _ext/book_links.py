@@ -23,7 +23,7 @@ def slug(heading: str) -> str:
 
 
 class NameNumbered(SphinxTransform):
-    """Anchors for numbered equations and figures (eq-2.1, fig-2.1), a class for each kind of aside."""
+    """Anchors for numbered equations and figures (eq-2.1, fig-2.1), a class for each aside."""
 
     default_priority = 800  # before MyST looks up the links of a page (879)
 

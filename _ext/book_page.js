@@ -12,7 +12,7 @@ window.addEventListener("load", function () {
   // lists are lists
   each(".citation-list[role], .citation[role]", function (e) { e.removeAttribute("role"); });
   // what scrolls sideways can be scrolled by keyboard
-  each("pre, .npt-wide, div.math, .cell_output .text_html", function (e) {
+  each("pre, div.math, .pst-scrollable-table-container, .cell_output .text_html", function (e) {
     if (e.scrollWidth > e.clientWidth && !e.hasAttribute("tabindex")) e.setAttribute("tabindex", "0");
   });
 });

@@ -1,0 +1,247 @@
+"""Every built page in Chromium, light and dark, on a desk and on a phone, with no network.
+
+`make test-pages` builds the pages if there are none and runs this. One page object per setting is
+kept and sent from page to page; a request to any other origin is refused and reported.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.browser import SITE, browser, chromium, serve, settle
+
+pytestmark = pytest.mark.pages
+if chromium() is None:
+    pytest.skip("no Chromium on this machine", allow_module_level=True)
+pytest.importorskip("playwright")
+
+AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+SETTINGS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+NOT_PAGES = {"search.html", "genindex.html", "py-modindex.html", "index.html"}
+
+
+def pages() -> list[str]:
+    """Every page that a reader can reach, below the site's root."""
+    found = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html"))
+    return [p for p in found if p not in NOT_PAGES and not p.startswith("_static")]
+
+
+class Watched:
+    """A page that notes what goes wrong on it."""
+
+    def __init__(self, chrome, root: str, width: int, scheme: str):
+        self.root, self.faults = root, []
+        context = chrome.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        context.route(lambda url: not url.startswith(root), self.refuse)
+        self.page = context.new_page()
+        self.page.on("console", self.hear)
+        self.page.on("pageerror", lambda error: self.faults.append(f"script error: {error}"))
+        self.page.on("response", self.answer)
+
+    def refuse(self, route):
+        if not route.request.url.startswith(("data:", "blob:")):
+            self.faults.append(f"request to another origin: {route.request.url}")
+        route.abort()
+
+    def hear(self, message):
+        if message.type == "error":
+            self.faults.append(f"console: {message.text}")
+
+    def answer(self, response):
+        if response.status >= 400:
+            self.faults.append(f"{response.status} for {response.url.removeprefix(self.root)}")
+
+    def open(self, name: str) -> None:
+        self.faults.clear()
+        self.page.goto(f"{self.root}/{name}")
+        self.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        settle(self.page)
+
+
+@pytest.fixture(scope="session")
+def site():
+    with serve() as root, browser() as chrome:
+        yield {s: Watched(chrome, root, *s) for s in SETTINGS}
+
+
+def test_there_are_pages_to_test():
+    names = pages()
+    assert "book/index.html" in names and "book/api.html" in names, "run: make book"
+    for notebook in sorted((SITE.parents[1] / "book").rglob("[01][0-9]_*.ipynb")):
+        page = notebook.relative_to(SITE.parents[1]).with_suffix(".html").as_posix()
+        assert page in names, f"{notebook.name} has no page"
+
+
+MATHS = r"""() => {
+    const faults = [];
+    document.querySelectorAll('mjx-merror, .MathJax_Error').forEach(
+        e => faults.push('formula not understood: ' + e.textContent.slice(0, 80)));
+    document.querySelectorAll('.math').forEach(e => {
+        if (!e.querySelector('mjx-container')) faults.push('formula not drawn: ' + e.textContent.slice(0, 80));
+    });
+    const walker = document.createTreeWalker(document.querySelector('article'), NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const text = walker.currentNode, parent = text.parentElement;
+        if (/\$|\\\(|\\\[/.test(text.data) && !parent.closest('pre, code, script, style, svg, mjx-container'))
+            faults.push('raw formula: ' + text.data.trim().slice(0, 80));
+    }
+    return faults;
+}"""
+
+LAYOUT = """() => {
+    const faults = [], wide = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth > wide) {
+        faults.push('the page is ' + document.documentElement.scrollWidth + ' wide, the window ' + wide);
+        document.querySelectorAll('article *').forEach(e => {
+            const r = e.getBoundingClientRect();
+            if (r.right > wide + 1 && r.width > 0 && !e.closest('pre, .math, table, mjx-container'))
+                faults.push('  reaches ' + Math.round(r.right) + ': ' + e.tagName + '.' + e.className);
+        });
+    }
+    document.querySelectorAll('article img').forEach(e => {
+        if (!e.alt) faults.push('image without alt: ' + e.src);
+        if (!e.complete || !e.naturalWidth) faults.push('image not shown: ' + e.src);
+    });
+    document.querySelectorAll('article svg.npt-fig').forEach(e => {
+        if (!e.getAttribute('aria-label')) faults.push('drawing without a description');
+    });
+    return faults;
+}"""
+
+
+def visits() -> list[tuple[str, tuple[int, str]]]:
+    """Every page in every setting; listings of source, all of one kind, in two of the four."""
+    return [
+        (name, setting)
+        for setting in SETTINGS
+        for name in pages()
+        if not name.startswith("_modules/") or setting in (SETTINGS[0], SETTINGS[3])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), visits(), ids=lambda x: x if isinstance(x, str) else f"{x[1]}-{x[0]}"
+)
+def test_page(site, name, setting):
+    """No foreign request, no 404, no console error, all maths drawn, nothing wider than the page."""
+    watched = site[setting]
+    watched.open(name)
+    faults = watched.faults + watched.page.evaluate(MATHS) + watched.page.evaluate(LAYOUT)
+    assert not faults, "\n" + "\n".join(dict.fromkeys(faults))
+    if AXE.exists():
+        assert not accessibility(watched.page)
+
+
+def accessibility(page) -> list[str]:
+    """What axe-core finds, a line for each rule with its first places."""
+    page.add_script_tag(path=AXE)
+    found = page.evaluate(
+        "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+    )
+    return [
+        f"{v['id']} ({len(v['nodes'])}): {v['help']}; "
+        + "; ".join(node["html"][:120] for node in v["nodes"][:3])
+        for v in found
+    ]
+
+
+def test_accessibility_is_really_checked():
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci")
+    assert "axe" in AXE.read_text("utf8")[:200]
+
+
+FRAMES = """e => [...e.querySelectorAll('.npt-frame')].map(f => f.hidden)"""
+
+
+def explorers(page):
+    """The explorers on a page that have more than one frame."""
+    found = page.query_selector_all("figure.npt-explorer, figure.npt-scrub")
+    return [e for e in found if len(e.evaluate(FRAMES)) > 1]
+
+
+def having_explorers() -> list[str]:
+    marker = re.compile(r'class="npt-(explorer|scrub)')
+    return [p for p in pages() if marker.search((SITE / p).read_text("utf8"))]
+
+
+@pytest.mark.parametrize("setting", [SETTINGS[0], SETTINGS[3]], ids=lambda s: f"{s[1]}-{s[0]}")
+@pytest.mark.parametrize("name", having_explorers())
+def test_explorers_move(site, name, setting):
+    """Every control of every explorer, by keyboard and by pointer, shows another frame."""
+    watched = site[setting]
+    watched.open(name)
+    for explorer in explorers(watched.page):
+        assert explorer.evaluate(FRAMES).count(False) == 1, "one frame is shown at a time"
+        for control in explorer.query_selector_all("input, select"):
+            for act in (by_keyboard, by_pointer):
+                before = explorer.evaluate(FRAMES)
+                act(watched.page, control)
+                after = explorer.evaluate(FRAMES)
+                what = control.evaluate("e => e.outerHTML.slice(0, 120)")
+                assert after != before, f"{act.__name__} moved nothing: {what}"
+                assert after.count(False) == 1
+    assert not watched.faults
+
+
+def by_keyboard(page, control) -> None:
+    control.focus()
+    kind = control.evaluate("e => e.type")
+    if kind == "checkbox":
+        page.keyboard.press("Space")
+        return
+    before = control.evaluate("e => e.value")
+    page.keyboard.press("ArrowRight" if kind == "range" else "ArrowDown")
+    if control.evaluate("e => e.value") == before:  # it stood at its end
+        page.keyboard.press("ArrowLeft" if kind == "range" else "ArrowUp")
+
+
+def by_pointer(page, control) -> None:
+    control.scroll_into_view_if_needed()
+    kind = control.evaluate("e => e.type")
+    if kind == "checkbox":
+        control.click()
+    elif kind == "range":
+        box = control.bounding_box()
+        low = control.evaluate("e => e.valueAsNumber > (+e.min + +e.max) / 2")
+        end, y = (0.05 if low else 0.95), box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * (1 - end), y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * end, y, steps=4)
+        page.mouse.up()
+    else:  # a menu opens outside the page: choose as a click on an entry does
+        other = control.evaluate("e => (e.selectedIndex + 1) % e.options.length")
+        control.select_option(index=other)
+
+
+def test_search_finds(site):
+    """The search runs without a server and finds a word of the glossary."""
+    watched = site[SETTINGS[0]]
+    watched.faults.clear()
+    watched.page.goto(f"{watched.root}/search.html?q=attention")
+    watched.page.wait_for_selector("#search-results li a", timeout=10_000)
+    assert watched.page.query_selector_all("#search-results li a")
+    assert not watched.faults
+
+
+def test_notebooks_can_be_downloaded():
+    for page in sorted((SITE / "book").glob("[01][0-9]_*.html")):
+        source = SITE / "_sources" / "book" / page.with_suffix(".ipynb").name
+        assert source.is_file(), f"{page.name} offers no notebook"
+        assert f"_sources/book/{source.name}" in page.read_text("utf8")
+
+
+def test_previous_and_next_lead_through_the_book(site):
+    """From the landing page, `next` reaches every page of the book."""
+    page, seen = "book/index.html", []
+    while page:
+        seen.append(page)
+        text = (SITE / page).read_text("utf8")
+        following = re.search(r'class="right-next"\s+href="([^"#]+)"', text)
+        page = following and (Path(page).parent / following[1]).as_posix()
+        page = page and (SITE / page).resolve().relative_to(SITE).as_posix()
+    own = [p for p in pages() if not p.startswith("_modules")]
+    assert sorted(seen) == sorted(own)
