@@ -1,0 +1,274 @@
+"""PyTorch's own modules, with our weights: the outside judge.
+
+TWINS says which of them stands beside each of our parts, and NAMES how their parameters are
+called. Everything is in float64.
+"""
+
+import re
+from collections import OrderedDict
+from functools import partial
+
+import numpy as np
+import torch
+from parity_runs import MAX_NORM, SMOOTHING, inputs_of, module_of
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+
+NAMES = {                                        # one step of a parameter's path: ours, PyTorch's
+    "blocks": "layers", "attn": "self_attn", "cross": "multihead_attn", "ffn": "",
+    "up": "linear1", "down": "linear2", "out": "out_proj",
+    "qkv": "in_proj", "q": "in_proj", "kv": "in_proj",
+    "W": "weight", "b": "bias", "gain": "weight", "table": "weight",
+}
+
+
+def their_name(name):
+    path = ".".join(filter(None, (NAMES.get(step, step) for step in name.split("."))))
+    return path.replace("in_proj.", "in_proj_")
+
+
+def as_ours(tensor, name):
+    """A view of PyTorch's tensor, laid out as our parameter of this name."""
+    third = len(tensor) // 3
+    if re.search(r"\bq\.", name):                # one in_proj for q, k and v; we keep q apart
+        tensor = tensor[:third]
+    elif re.search(r"\bkv\.", name):
+        tensor = tensor[third:]
+    return tensor.T if name.endswith("W") else tensor
+
+
+def copy_weights(twin, module):
+    parameters = module.parameters()
+    assert sum(p.numel() for p in twin.parameters()) == module.n_parameters()
+    for name, p in parameters.items():
+        view = as_ours(twin.get_parameter(their_name(name)).data, name)
+        assert view.shape == p.shape
+        view.copy_(torch.from_numpy(p.value))
+
+
+def to_ours(twin, module, what):
+    """Every parameter of ours by name, with what(PyTorch's parameter): its value or gradient."""
+    tensors = {name: what(twin.get_parameter(their_name(name))) for name in module.parameters()}
+    return {name: as_ours(tensor, name).numpy().copy() for name, tensor in tensors.items()}
+
+
+# What PyTorch has no module for.
+
+def softmax(_, x, mask=None):
+    """PyTorch makes NaN of a row that is hidden throughout: it becomes 0, and so does its dx."""
+    if mask is None:
+        return F.softmax(x, -1)
+    return F.softmax(x.masked_fill(~mask, -torch.inf), -1).nan_to_num(0.0)
+
+
+def sinusoids(n, d_model):
+    """The paper's formula, number by number."""
+    table = torch.empty(n, d_model)
+    for pos in range(n):
+        for i in range(d_model):
+            angle = torch.tensor(pos / 10000 ** (2 * (i // 2) / d_model))
+            table[pos, i] = torch.sin(angle) if i % 2 == 0 else torch.cos(angle)
+    return table
+
+
+class Embed(nn.Module):
+    """Token vectors times sqrt(D), plus positions."""
+
+    def __init__(self, ours):
+        super().__init__()
+        self.tokens = nn.Embedding(*ours.tokens.table.shape)
+        self.learned = hasattr(ours.positions.table, "grad")
+        shape = ours.positions.table.shape
+        self.positions = nn.Embedding(*shape) if self.learned else None
+        self.waves = sinusoids(*shape)
+
+    def forward(self, ids):
+        T, D = ids.shape[1], self.waves.shape[1]
+        positions = self.positions(torch.arange(T)) if self.learned else self.waves[:T]
+        return self.tokens(ids) * D**0.5 + positions
+
+
+# Blocks, stacks and the whole model.
+
+# Functions, not modules: of a module, nn.TransformerDecoder's copies make ReLU (PyTorch 2.13).
+ACTIVATIONS = {"relu": F.relu, "gelu": partial(F.gelu, approximate="tanh")}
+
+
+def layer(kind, block):
+    D, d_ff = block.ffn.up.W.shape
+    return kind(D, block.attn.n_heads, d_ff, dropout=0.0, batch_first=True,
+                activation=ACTIVATIONS[block.ffn.activation], norm_first=block.pre_norm)
+
+
+def stack(kind, layer_kind, module, **options):
+    norm = nn.LayerNorm(module.norm.gain.shape) if module.norm else None
+    return kind(layer(layer_kind, module.blocks[0]), len(module.blocks), norm, **options)
+
+
+def encoder(module):
+    return stack(nn.TransformerEncoder, nn.TransformerEncoderLayer, module,
+                 enable_nested_tensor=False)
+
+
+def decoder(module):
+    return stack(nn.TransformerDecoder, nn.TransformerDecoderLayer, module)
+
+
+def future(n):
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
+
+
+def hidden(mask, n_heads):
+    """PyTorch's attention mask, (B * H, T, S) and True = hidden, from one of (B, ?, ?, S)."""
+    return ~mask.expand(-1, n_heads, -1, -1).flatten(0, 1)
+
+
+class Model(nn.Transformer):
+    """nn.Transformer with its embeddings, and with a last LayerNorm only where ours has one."""
+
+    def __init__(self, ours, hide_target_padding=False):
+        c = ours.config
+        super().__init__(c.d_model, c.n_heads, custom_encoder=encoder(ours.encoder),
+                         custom_decoder=decoder(ours.decoder), batch_first=True)
+        self.src_embed, self.tgt_embed = Embed(ours.src_embed), Embed(ours.tgt_embed)
+        self.unembed = nn.Linear(c.d_model, c.n_tgt_vocab, bias=False)
+        if c.tie_embeddings:
+            self.unembed.weight = self.tgt_embed.tokens.weight
+        self.pad_id, self.hide_target_padding = c.pad_id, hide_target_padding
+
+    def forward(self, src, tgt):
+        src_pad, tgt_pad = src == self.pad_id, tgt == self.pad_id
+        h = super().forward(
+            self.src_embed(src), self.tgt_embed(tgt), tgt_mask=future(tgt.shape[1]),
+            src_key_padding_mask=src_pad, memory_key_padding_mask=src_pad,
+            tgt_key_padding_mask=tgt_pad if self.hide_target_padding else None)
+        return self.unembed(h)
+
+
+def cross_entropy(logits, targets, **options):
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), **options)
+
+
+def attend(twin, x, memory, mask):
+    B, T, S = *x.shape[:2], memory.shape[1]
+    mask = hidden(mask.expand(B, -1, T, S), twin.num_heads)
+    return twin(x, memory, memory, attn_mask=mask, need_weights=False)[0]
+
+
+def encode(twin, x, mask):
+    first = twin.layers[0] if isinstance(twin, nn.TransformerEncoder) else twin
+    return twin(x, hidden(mask, first.self_attn.num_heads))
+
+
+def decode(twin, x, memory, memory_mask):
+    return twin(x, memory, future(x.shape[1]), memory_key_padding_mask=~memory_mask[:, 0, 0])
+
+
+def heads(m):
+    return nn.MultiheadAttention(m.out.W.shape[0], m.n_heads, batch_first=True)
+
+
+def feed_forward(m):
+    activation = {"relu": nn.ReLU(), "gelu": nn.GELU("tanh")}[m.activation]
+    return nn.Sequential(OrderedDict(linear1=nn.Linear(*m.up.W.shape), activation=activation,
+                                     linear2=nn.Linear(*m.down.W.shape)))
+
+
+def call(twin, *xs):
+    return twin(*xs)
+
+
+def nothing(m):
+    return nn.Module()
+
+
+# Our public name (or one case's name), how to make PyTorch's twin of it, how to run that.
+TWINS = {
+    "softmax": (nothing, softmax),
+    "relu": (nothing, lambda _, x: F.relu(x)),
+    "gelu": (nothing, lambda _, x: F.gelu(x, approximate="tanh")),
+    "attention": (nothing, lambda _, *qkv: F.scaled_dot_product_attention(*qkv)),
+    "Linear": (lambda m: nn.Linear(*m.W.shape), call),
+    "SelfAttention": (heads, lambda twin, x, mask: attend(twin, x, x, mask)),
+    "CrossAttention": (heads, attend),
+    "FeedForward": (feed_forward, call),
+    "Embedding": (lambda m: nn.Embedding(*m.table.shape), call),
+    "Unembedding": (lambda m: nn.Linear(*m.table.shape[::-1], bias=False), call),
+    "SinusoidalPositions": (nothing, lambda _, x: x + sinusoids(*x.shape[1:])),
+    "LearnedPositions": (lambda m: nn.Embedding(*m.table.shape),
+                         lambda twin, x: x + twin(torch.arange(x.shape[1]))),
+    "InputEmbedding": (Embed, call),
+    "LayerNorm": (lambda m: nn.LayerNorm(m.gain.shape, m.eps), call),
+    "Dropout": (lambda m: nn.Dropout(m.p).eval(), call),
+    "EncoderBlock": (lambda m: layer(nn.TransformerEncoderLayer, m), encode),
+    "Encoder": (encoder, encode),
+    "DecoderBlock": (lambda m: layer(nn.TransformerDecoderLayer, m), decode),
+    "Decoder": (decoder, decode),
+    "cross_entropy": (nothing, lambda _, *xs: cross_entropy(*xs)),
+    "cross-entropy, padded and smoothed": (nothing, lambda _, *xs: cross_entropy(
+        *xs, ignore_index=0, label_smoothing=0.1)),
+    "Transformer": (Model, call),
+}
+
+
+def theirs(case, given):
+    """What parity_runs.ours returns, from PyTorch."""
+    module = module_of(case, given)
+    build, run = TWINS.get(case.name) or TWINS[case.covers]
+    twin = build(module)
+    if module:
+        copy_weights(twin, module)
+    xs = [torch.tensor(x, requires_grad=x.dtype.kind == "f") for x in inputs_of(given)]
+    y = run(twin, *xs)
+    y.backward(torch.tensor(given["dy"]))
+    return {
+        "y": y.detach().numpy(),
+        **{f"dx{i}": x.grad.numpy() for i, x in enumerate(x for x in xs if x.requires_grad)},
+        **(to_ours(twin, module, lambda p: p.grad) if module else {}),
+    }
+
+
+def adamw(twin):
+    """As ours decays: matrices, not vectors."""
+    matrices = [p for p in twin.parameters() if p.ndim > 1]
+    vectors = [p for p in twin.parameters() if p.ndim == 1]
+    return torch.optim.AdamW([{"params": matrices, "weight_decay": 0.3},
+                              {"params": vectors, "weight_decay": 0.0}],
+                             betas=(0.9, 0.98), eps=1e-9)
+
+
+OPTIMIZERS = {
+    "adam": lambda twin: torch.optim.Adam(twin.parameters(), betas=(0.9, 0.98), eps=1e-9),
+    "adamw": adamw,
+    "sgd": lambda twin: torch.optim.SGD(twin.parameters(), momentum=0.9),
+}
+
+
+def step(twin, optimizer, src, tgt, lr):
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    optimizer.zero_grad()
+    loss = cross_entropy(twin(src, tgt[:, :-1]), tgt[:, 1:],
+                         ignore_index=twin.pad_id, label_smoothing=SMOOTHING)
+    loss.backward()
+    norm = get_total_norm([p.grad for p in twin.parameters()])
+    # clip_grad_norm_, but for the 1e-6 that PyTorch adds to the norm and we do not
+    clip_grads_with_norm_(twin.parameters(), MAX_NORM, norm - 1e-6)
+    optimizer.step()
+    return loss.item(), norm.item()
+
+
+def train_theirs(training, given):
+    """What parity_runs.train_ours returns, from PyTorch, and the norms before clipping."""
+    model = module_of(training, given)
+    twin = Model(model, hide_target_padding=True)
+    copy_weights(twin, model)
+    optimizer = OPTIMIZERS[training.optimizer](twin)
+    src, tgt = torch.tensor(given["src"]), torch.tensor(given["tgt"])
+    done = [step(twin, optimizer, *now) for now in zip(src, tgt, given["rates"], strict=True)]
+    losses, norms = np.array(done).T
+    return {"losses": losses, "norms": norms, **to_ours(twin, model, lambda p: p.detach())}
