@@ -18,11 +18,14 @@ LINK = re.compile(r'<a href="([^"]+)\.ipynb"([^>]*)>(.*?)</a>', re.S)
 
 def _resolve(env, docname: str, svg: str) -> str:
     """Chapter links as the page needs them, relative to it."""
+
     def link(match: re.Match) -> str:
         target = str(PurePosixPath("book") / match[1])
         if target not in env.found_docs or target == docname:
             return f"<g>{match[3]}</g>"
-        return f'<a href="{env.app.builder.get_relative_uri(docname, target)}"{match[2]}>{match[3]}</a>'
+        uri = env.app.builder.get_relative_uri(docname, target)
+        return f'<a href="{uri}"{match[2]}>{match[3]}</a>'
+
     return LINK.sub(link, svg)
 
 

@@ -2,7 +2,7 @@
 
     python tools/shot.py book/02_attention.html [--dark] [--width 390] [--out page.png] [--open]
 
-A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels each; --open unfolds what folds.
+A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels; --open unfolds folds.
 """
 
 import argparse

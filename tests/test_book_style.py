@@ -1,0 +1,110 @@
+"""The chapters keep to the sizes, the skeleton and the form that CONTRIBUTING.md describes.
+
+`python tools/style.py` prints the same as a table; so does this with `-s`.
+"""
+
+import pytest
+import yaml
+
+from tools import nb, style
+
+
+def name(path):
+    return f"{path.parent.name}/{path.stem}"
+
+
+def test_print_the_table():
+    """Every chapter is measured by every measure that has bounds."""
+    if style.chapters():
+        print("\n" + style.table(style.chapters()))
+    for path in style.chapters():
+        assert set(style.measure(path)) == set(style.SIZES)
+
+
+@pytest.mark.parametrize("path", style.chapters(), ids=name)
+def test_chapter(path):
+    faults = style.judge(path)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize("path", [*style.chapters(), *style.solutions()], ids=name)
+def test_notebook(path):
+    faults = style.hygiene(path)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_exercises_are_numbered_once():
+    assert not style.duplicates(style.chapters())
+
+
+def test_every_chapter_has_its_solutions():
+    chapters = [p.name for p in style.chapters()]
+    assert [p.name for p in style.solutions()] == chapters
+
+
+def test_every_notebook_is_in_the_book():
+    """_toc.yml takes notebooks by pattern: none in book/ may fall outside its patterns."""
+    toc = yaml.safe_load((style.ROOT / "_toc.yml").read_text("utf8"))
+    entries = [e for part in toc["parts"] for e in part["chapters"]]
+    reached = {style.ROOT / f"{e['file']}.ipynb" for e in entries if "file" in e}
+    for entry in entries:
+        reached |= set(style.ROOT.glob(entry.get("glob", "none") + ".ipynb"))
+    assert set((style.ROOT / "book").rglob("*.ipynb")) <= reached
+    assert set(nb.notebooks()) <= reached
+
+
+# the measures themselves, on a chapter made for them
+
+CHAPTER = [
+    ("markdown", "# 2 · Look\n\nOne [two](x.ipynb) `three` $a + b$.\n\n| no | no |\n\n$$\nx\n$$\n"),
+    ("code", "a = 1\n\nb = 2"),
+    ("code", "c = 3"),
+    ("markdown", "> **Predict.** Five?\n\n```python\nnot counted\n```"),
+]
+
+
+def make(folder, cells, filename="02_attention.ipynb", **metadata):
+    import nbformat
+
+    new = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
+    made = [new[kind](text, metadata=metadata if kind == "code" else {}) for kind, text in cells]
+    path = folder / filename
+    nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+    return path
+
+
+def test_measures(tmp_path):
+    got = style.measure(make(tmp_path, CHAPTER))
+    assert got["words"] == 8  # 2 Look One two three x Predict Five
+    assert (got["code cells"], got["code after code, %"]) == (2, 50)
+    assert (got["longest cell"], got["equations"], got["predictions"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "fault"),
+    [
+        ("markdown", "![](a.svg)", "image without alt"),
+        ("markdown", "![a cat](https://x.org/a.png)", "remote image"),
+        ("markdown", "see {eq}`attention`", "directive or role"),
+        ("markdown", "[A (1999)](references.md#nobody1999)", "references.bib does not know"),
+        ("markdown", "[chapter 99](99_nothing.ipynb)", "not there"),
+        ("markdown", "[equation (2.1)](#eq-2.2)", "leads to eq-2.2"),
+        ("code", "x = 1;", "trailing ;"),
+        ("code", "x = " + "1 + " * 30 + "1", "columns"),
+        ("code", "\n".join(["x = 1"] * 31), "30 lines"),
+    ],
+)
+def test_faults_are_found(tmp_path, kind, text, fault):
+    found = style.hygiene(make(tmp_path, [(kind, text)]))
+    assert any(fault in line for line in found), found
+
+
+def test_foreign_tags_are_found(tmp_path):
+    path = make(tmp_path, [("code", "x = 1")], tags=["nbval-skip"])
+    assert any("nbval-skip" in line for line in style.hygiene(path))
+
+
+def test_a_chapter_out_of_shape_is_found(tmp_path):
+    faults = "\n".join(style.judge(make(tmp_path, CHAPTER)))
+    for expected in ("words: 8", "no section '## The way back'", "lacks **You need**"):
+        assert expected in faults

@@ -1,0 +1,94 @@
+"""The notebook runner: one form for one content, and a refusal of what comparison cannot see."""
+
+import copy
+
+import nbformat
+import pytest
+
+from tools import nb
+
+v4 = nbformat.v4
+
+
+def notebook(*sources):
+    return v4.new_notebook(cells=[v4.new_code_cell(s) for s in sources])
+
+
+def test_running_twice_gives_the_same_bytes(tmp_path):
+    texts = []
+    for _ in range(2):
+        made = notebook("import os\nprint(os.environ['OPENBLAS_NUM_THREADS'])", "{1: 2}")
+        nb.execute(made, tmp_path)
+        texts.append(nb.dump(nb.normalise(made)))
+        assert not nb.problems(made)
+    assert texts[0] == texts[1]
+    assert '"1\\n"' in texts[0] and '"text/plain"' in texts[0]
+
+
+def test_normal_form_is_a_fixed_point():
+    made = notebook("x = 1  \n\n", "x = 1", "y")
+    made.metadata["widgets"] = {"state": 1}
+    made.cells[0].metadata = {"ExecuteTime": "12:00", "tags": ["b", "a"], "collapsed": False}
+    once = nb.dump(nb.normalise(made))
+    assert nb.dump(nb.normalise(nbformat.reads(once, as_version=4))) == once
+    assert "ExecuteTime" not in once and "widgets" not in once and "collapsed" not in once
+    assert made.cells[0].source == "x = 1" and made.cells[0].metadata["tags"] == ["a", "b"]
+
+
+def test_ids_come_from_the_content():
+    one, two = nb.normalise(notebook("a", "b", "a")), nb.normalise(notebook("b", "a", "a"))
+    ids = [c.id for c in one.cells]
+    assert len(set(ids)) == 3
+    assert ids[1] == two.cells[0].id and ids[0] == two.cells[1].id
+
+
+def test_an_explorer_keeps_only_what_works_without_a_kernel():
+    made = notebook("explore()")
+    view = {"model_id": "f" * 32, "version_major": 2, "version_minor": 0}
+    data = {nb.WIDGET_VIEW: view, "text/html": "<figure></figure>", "text/plain": "explorer"}
+    made.cells[0].outputs = [v4.new_output("execute_result", data, execution_count=7)]
+    made.cells[0].execution_count = 7
+    nb.normalise(made)
+    assert set(made.cells[0].outputs[0].data) == {"text/html", "text/plain"}
+    assert made.cells[0].execution_count == made.cells[0].outputs[0].execution_count == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        (v4.new_output("stream", name="stderr", text="Warning: x"), "stored stderr"),
+        (v4.new_output("error", ename="ValueError", evalue="x"), "stored error ValueError"),
+        (v4.new_output("display_data", {"image/png": "AAAA"}), "never compares"),
+        (v4.new_output("display_data", {nb.WIDGET_VIEW: {}}), "never compares"),
+        (v4.new_output("stream", text="\x1b[31mred\x1b[0m"), "colours"),
+    ],
+)
+def test_outputs_that_comparison_does_not_see_are_refused(output, fault):
+    made = notebook("x")
+    made.cells[0].execution_count = 1
+    made.cells[0].outputs = [copy.deepcopy(output)]
+    assert any(fault in line for line in nb.problems(made))
+
+
+def test_check_refuses_a_cell_that_never_ran(tmp_path):
+    path = tmp_path / "x.ipynb"
+    path.write_text(nb.dump(nb.normalise(notebook("1 + 1"))), "utf8")
+    _, wrong, _ = nb.work(path, "check")
+    assert wrong == ["never run, so nbval compares nothing: 1 + 1"]
+
+
+def test_check_refuses_another_form(tmp_path):
+    made = nb.normalise(notebook("1 + 1"))
+    made.cells[0].execution_count = 1
+    path = tmp_path / "x.ipynb"
+    path.write_text(nb.dump(made).replace('\n "', '\n  "'), "utf8")
+    assert nb.work(path, "check")[1] == ["not in normal form: python tools/nb.py norm"]
+
+
+def test_a_cell_that_raises_fails_the_run_and_leaves_the_file(tmp_path):
+    path = tmp_path / "x.ipynb"
+    path.write_text(nb.dump(notebook("1 / 0")), "utf8")
+    before = path.read_text("utf8")
+    _, wrong, word = nb.work(path, "run")
+    assert word == "failed" and "ZeroDivisionError" in wrong[0]
+    assert path.read_text("utf8") == before

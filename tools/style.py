@@ -1,0 +1,275 @@
+"""Measure the chapters against the sizes that BOOK promises its reader, and print the table.
+
+    python tools/style.py [notebook …]
+
+`measure` gives the numbers of one chapter, `judge` what is far out, `hygiene` what no notebook of
+the book may hold. tests/test_book_style.py runs all three.
+"""
+
+import json
+import re
+import statistics
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LONG_CHAPTERS = {6, 9, 10}  # allowed more of everything
+TAGS = {"nbval-ignore-output", "hide-input", "hide-output"}
+COLUMNS, LINES = 88, 30
+
+# what each chapter's headings start with; the first two and the last three stand in this order
+SECTIONS = (
+    "The map", "The question", "By hand", "The idea", "All at once", "Look", "Trap",
+    "The way back", "The finished version", "A property", "Recap", "Exercises", "Further reading",
+)  # fmt: skip
+
+NUMBERED = {
+    "equation": r"\\tag\{([\d.]+)\}",
+    "figure": r"^\*\*Figure (\d+\.\d+)\.",
+    "exercise": r"^### Exercise (\S+)",
+}
+REFUSED = {
+    "a directive or role": r"^:::.*|\{[\w:]+\}`[^`]*`",
+    "an image without alt text": r"!\[\s*\]\([^)]*\)",
+    "a remote image": r"!\[[^\]]*\]\(\s*(?:https?:)?//[^)]*\)",
+    "raw HTML beyond details": r"<(?:img|script|iframe|style)\b[^>]*>",
+    "a promise put off": r"(?i)\b(?:todo|fixme|lorem ipsum|coming soon)\b",
+    "emoji": r"[\U0001F000-\U0001FAFF\u2705\u274C\u26A0]",
+}
+
+# measure: what is aimed at, and what is far out (low, high), for other chapters and the long ones
+SIZES = {
+    "words": ("2000-2800", (1200, 4200), (1200, 5250)),
+    "code cells": ("24-32", (15, 48), (15, 60)),
+    "median lines": ("<= 6", (1, 9), (1, 9)),
+    "lines, 9 in 10": ("<= 15", (1, 20), (1, 20)),
+    "longest cell": ("<= 30", (1, LINES), (1, LINES)),
+    "widest line": ("<= 70", (1, COLUMNS), (1, COLUMNS)),
+    "words per code cell": ("75-100", (45, 150), (45, 150)),
+    "code after code, %": ("<= 10", (0, 15), (0, 15)),
+    "equations": ("4-10", (3, 15), (6, 27)),
+    "figures": ("5-9", (4, 16), (4, 16)),
+    "explorers": (">= 1", (1, 5), (1, 5)),
+    "exercises": ("5, long 6", (5, 7), (6, 8)),
+    "predictions": (">= 2", (2, 15), (2, 15)),
+    "not compared, %": ("<= 10", (0, 10), (0, 10)),
+}
+
+
+def load(path: Path) -> list[dict]:
+    return json.loads(path.read_text("utf8"))["cells"]
+
+
+def number(path: Path) -> int:
+    return int(path.name[:2])
+
+
+def source(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def prose(cells: list[dict]) -> str:
+    """All Markdown of a notebook, without fenced code."""
+    text = "\n\n".join(source(c) for c in cells if c["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def words(text: str) -> int:
+    """Words of prose: no displayed formulas, tables or markup; an inline formula is one word."""
+    text = re.sub(r"\$\$.*?\$\$", " ", text, flags=re.S)
+    text = re.sub(r"^\|.*$", " ", text, flags=re.M)
+    text = re.sub(r"\$[^$\n]+\$", "x", text)
+    text = re.sub(r"\]\([^)]*\)", " ", re.sub(r"<[^>\n]+>", " ", text))
+    return len(re.findall(r"[\w'’-]*\w[\w'’-]*", text))
+
+
+def outputs(cell: dict) -> str:
+    return json.dumps(cell.get("outputs", []))
+
+
+def has_figure(cell: dict) -> bool:
+    data = [out.get("data", {}) for out in cell.get("outputs", [])]
+    return any("image/svg+xml" in d or "<svg" in "".join(d.get("text/html", [])) for d in data)
+
+
+def has_explorer(cell: dict) -> bool:
+    return "npt-frame" in outputs(cell)
+
+
+def measure(path: Path) -> dict[str, float]:
+    """The numbers of one chapter, under the names in SIZES."""
+    cells = load(path)
+    code = [c for c in cells if c["cell_type"] == "code"]
+    lines = [len([x for x in source(c).split("\n") if x.strip()]) for c in code]
+    text = prose(cells)
+    kinds = [c["cell_type"] for c in cells]
+    follow = sum(a == b == "code" for a, b in pairwise(kinds))
+    exempt = sum("nbval-ignore-output" in c["metadata"].get("tags", []) for c in code)
+    figures = sum(has_figure(c) or has_explorer(c) for c in code)
+    return {
+        "words": words(text),
+        "code cells": len(code),
+        "median lines": statistics.median(lines),
+        "lines, 9 in 10": sorted(lines)[int(0.9 * (len(lines) - 1))],
+        "longest cell": max(lines),
+        "widest line": max(len(x) for c in code for x in source(c).split("\n")),
+        "words per code cell": round(words(text) / len(code)),
+        "code after code, %": round(100 * follow / len(code)),
+        "equations": len(re.findall(r"^\$\$", text, flags=re.M)) // 2,
+        "figures": figures + len(re.findall(r"!\[", text)),
+        "explorers": sum(has_explorer(c) for c in code),
+        "exercises": len(re.findall(r"^### Exercise \d+\.\d+", text, flags=re.M)),
+        "predictions": len(re.findall(r"^> \*\*Predict\.\*\*", text, flags=re.M)),
+        "not compared, %": round(100 * exempt / len(code), 1),
+    }
+
+
+def judge(path: Path) -> list[str]:
+    """What is far out in a chapter: sizes, and the skeleton's sections."""
+    long, faults = number(path) in LONG_CHAPTERS, []
+    for name, value in measure(path).items():
+        low, high = SIZES[name][2 if long else 1]
+        if not low <= value <= high:
+            faults.append(f"{name}: {value}, allowed {low} to {high}")
+    return faults + skeleton(path)
+
+
+def skeleton(path: Path) -> list[str]:
+    """Whether the chapter has the skeleton's headings, numbers in order, and five bullets."""
+    cells, n = load(path), number(path)
+    text = prose(cells)
+    faults = []
+    title = source(cells[0])
+    if not re.match(rf"# {n} · \S", title):
+        faults.append(f"the title does not start with '# {n} · '")
+    for lead in ("You will build", "You need", "Time"):
+        if f"**{lead}**" not in title:
+            faults.append(f"the first cell lacks **{lead}**")
+    heads = re.findall(r"^## (.+)$", text, flags=re.M)
+    kinds = [next((s for s in SECTIONS if re.match(rf"{s}\b", h)), None) for h in heads]
+    faults += [f"no section '## {s}'" for s in SECTIONS if s not in kinds]
+    if tuple(kinds[:2]) != SECTIONS[:2] or tuple(kinds[-3:]) != SECTIONS[-3:]:
+        faults.append("the first two and the last three sections are not the skeleton's")
+    recap = re.search(r"^## Recap\n(.*?)^## ", text, flags=re.M | re.S)
+    if recap and (found := len(re.findall(r"^- ", recap[1], flags=re.M))) != 5:
+        faults.append(f"the recap has {found} bullets, not 5")
+    for exercise in re.findall(r"^### Exercise (\S+)", text, flags=re.M):
+        if f"#Solution-{exercise})" not in text:
+            faults.append(f"exercise {exercise} has no link to its solution")
+        if not any(f'check("{exercise}"' in source(c) for c in cells if c["cell_type"] == "code"):
+            faults.append(f"exercise {exercise} has no check")
+    for what, pattern in NUMBERED.items():
+        found = re.findall(pattern, text, flags=re.M)
+        if found != [f"{n}.{i}" for i in range(1, len(found) + 1)]:
+            faults.append(f"{what} numbers are not {n}.1, {n}.2, …: {', '.join(found)}")
+    return faults
+
+
+def hygiene(path: Path) -> list[str]:
+    """What no notebook may hold, chapters and solutions alike."""
+    cells = load(path)
+    faults, text = [], prose(cells)
+    for cell in cells:
+        tags = set(cell["metadata"].get("tags", []))
+        first = source(cell).strip().split("\n")[0]
+        if tags - TAGS:
+            faults.append(f"tags {sorted(tags - TAGS)} are not used in this book: {first}")
+        if cell["cell_type"] == "code":
+            faults += code_faults(cell, first)
+    for what, pattern in REFUSED.items():
+        faults += [f"{what}: {x}" for x in re.findall(pattern, text, flags=re.M)]
+    for found in re.finditer(r"\[([^\]]+)\]\(([^)\s]*)#(eq|fig)-([\d.]+)\)", text):
+        if found[4] not in found[1]:
+            faults.append(f"the link says '{found[1]}' and leads to {found[3]}-{found[4]}")
+    faults += broken_links(path, text)
+    return faults
+
+
+def code_faults(cell: dict, first: str) -> list[str]:
+    faults, lines = [], source(cell).split("\n")
+    if len([x for x in lines if x.strip()]) > LINES:
+        faults.append(f"a cell above {LINES} lines: {first}")
+    if wide := [x for x in lines if len(x) > COLUMNS]:
+        faults.append(f"a line above {COLUMNS} columns: {wide[0]}")
+    if source(cell).rstrip().endswith(";"):
+        faults.append(f"a trailing ; (assign the value instead): {first}")
+    shown = outputs(cell).replace('\\"', '"')
+    for svg in re.findall(r"<svg\b[^>]*>", shown):
+        if not re.search(r'aria-label="[^"]+|aria-hidden="true"', svg):
+            faults.append(f"a drawing without a description: {first}")
+    for img in re.findall(r"<img\b[^>]*>", shown):
+        if not re.search(r'alt="[^"]+', img):
+            faults.append(f"an image without alt text: {first}")
+    if re.search(r'(?:src|href)="(?:https?:)?//|<script', shown):
+        faults.append(f"an output that loads from elsewhere or runs a script: {first}")
+    return faults
+
+
+def broken_links(path: Path, text: str) -> list[str]:
+    """Relative links to files that are not there, and to papers that are not in references.bib."""
+    bib = (ROOT / "book" / "references.bib").read_text("utf8")
+    keys, faults = set(re.findall(r"^@\w+\{([^,\s]+),", bib, flags=re.M)), []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        if not name or re.match(r"[a-z]+:", name):
+            continue
+        if not (path.parent / name).is_file():
+            faults.append(f"a link to a file that is not there: {target}")
+        if Path(name).name == "references.md" and anchor and anchor not in keys:
+            faults.append(f"a citation that references.bib does not know: {anchor}")
+    return faults
+
+
+def duplicates(paths: list[Path]) -> list[str]:
+    """Exercises that are numbered twice in the book."""
+    found = Counter(
+        x for p in paths for x in re.findall(r"^### Exercise (\S+)", prose(load(p)), flags=re.M)
+    )
+    return [f"exercise {x} occurs {n} times" for x, n in found.items() if n > 1]
+
+
+def table(paths: list[Path]) -> str:
+    """The measures of all chapters, one row a measure; what is far out is marked with !"""
+    measured = [measure(p) for p in paths]
+    head = ["", "target", *(p.name[:2] for p in paths)]
+    rows = [head]
+    for name, (target, *bounds) in SIZES.items():
+        row = [name, target]
+        for path, values in zip(paths, measured):
+            low, high = bounds[number(path) in LONG_CHAPTERS]
+            row.append(f"{values[name]:g}" + ("" if low <= values[name] <= high else "!"))
+        rows.append(row)
+    widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
+    lines = []
+    for first, target, *values in rows:
+        cells = [value.rjust(width) for value, width in zip(values, widths[2:])]
+        lines.append("  ".join([first.ljust(widths[0]), target.ljust(widths[1]), *cells]))
+    return "\n".join(lines)
+
+
+def chapters() -> list[Path]:
+    return sorted((ROOT / "book").glob("[01][0-9]_*.ipynb"))
+
+
+def solutions() -> list[Path]:
+    return sorted((ROOT / "book" / "solutions").glob("*.ipynb"))
+
+
+def main(argv: list[str]) -> int:
+    named = [Path(a).resolve() for a in argv]
+    mine = [p for p in named if p.parent.name != "solutions"] if named else chapters()
+    failed = False
+    if mine:
+        print(table(mine))
+    for path in named or [*chapters(), *solutions()]:
+        faults = (judge(path) if path in mine else []) + hygiene(path)
+        for fault in faults:
+            failed = True
+            print(f"{path.parent.name}/{path.name}: {fault}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
