@@ -28,6 +28,9 @@ class NameNumbered(SphinxTransform):
     default_priority = 800  # before MyST looks up the links of a page (879)
 
     def apply(self, **kwargs):
+        self.slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
+        for heading in list(self.slugs):  # a page of plain Markdown has them in lower case
+            self.slugs.setdefault(heading.lower(), self.slugs[heading])
         for node in self.document.findall(nodes.math_block):
             self.name(node, [f"eq-{n}" for n in TAG.findall(node.astext())])
             if not node.get("nowrap"):  # Sphinx would put `split` around it, which takes no tag
@@ -38,7 +41,6 @@ class NameNumbered(SphinxTransform):
             if found and strong.parent.astext().startswith(found[0]):
                 strong.parent["classes"].append("npt-caption")
                 self.name(strong.parent, [f"fig-{found[1]}"])
-
         for quote in self.document.findall(nodes.block_quote):
             kind = KIND.match(quote.astext())
             if kind and any(True for _ in quote.findall(nodes.strong)):
@@ -46,12 +48,10 @@ class NameNumbered(SphinxTransform):
 
     def name(self, node, names: list[str]) -> None:
         """An explicit name for links on this page, a slug for links from others."""
-        slugs = dict(self.env.metadata[self.env.docname].get("myst_slugs", {}))
         for name in names:
             node["names"].append(name)
             self.document.note_explicit_target(node, node)
-            slugs[name] = (node.line, self.document.nameids[name], name)
-        self.env.metadata[self.env.docname]["myst_slugs"] = slugs
+            self.slugs[name] = (node.line, self.document.nameids[name], name)
 
 
 def add_slugs(env, docname: str, anchors: dict[str, str]) -> None:
