@@ -4,7 +4,13 @@ import math
 
 import numpy as np
 
-from npt_lib.layers import softmax_gradient, softmax_in_place
+from npt_lib.layers import (
+    as_ids,
+    check_mask,
+    check_numbers,
+    softmax_gradient,
+    softmax_in_place,
+)
 from npt_lib.module import Array, Backward
 
 
@@ -35,32 +41,22 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[
 
 def causal_mask(n: int) -> Array:
     """(n, n), True on and below the diagonal: a position may attend to itself and the past."""
+    if n < 0:
+        raise ValueError(f"a causal mask needs n of at least 0, got {n}.")
     return np.tri(n, dtype=bool)
 
 
 def padding_mask(ids: Array, pad_id: int = 0) -> Array:
     """(B, 1, 1, S), True where ids (B, S) hold a real token: nobody may attend to padding."""
-    ids = np.asarray(ids)
+    ids = as_ids("token", ids)
     if ids.ndim != 2:
         raise ValueError(f"ids must have two axes (B, S), got shape {ids.shape}.")
     return (ids != pad_id)[:, None, None, :]
 
 
-def check_mask(mask: Array, shape: tuple[int, ...]) -> None:
-    """Refuse a mask that is not boolean or does not broadcast to the scores' shape."""
-    mask = np.asarray(mask)
-    if mask.dtype != bool:
-        raise ValueError(f"mask must be boolean, True = may attend, got {mask.dtype}.")
-    try:
-        fits = np.broadcast_shapes(mask.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        axes = "(B, H, T, S)" if len(shape) == 4 else "(..., T, S)"
-        raise ValueError(f"mask {mask.shape} does not broadcast to scores {axes} = {shape}.")
-
-
 def check_attention(q: Array, k: Array, v: Array, mask: Array | None) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_numbers(name, x)
     if not (q.ndim == k.ndim == v.ndim >= 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]):
         raise ValueError(
             f"q, k and v must share their leading axes, got {q.shape}, {k.shape} and {v.shape}."

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from npt_lib.layers import as_ids
 from npt_lib.module import Array, Rng
 
 Batch = tuple[Array, Array]
@@ -19,11 +20,11 @@ class Batches:
     """
 
     def __init__(self, src: Array, tgt: Array, batch_size: int, rng: Rng, pad_id: int = 0):
-        self.src, self.tgt = np.asarray(src), np.asarray(tgt)
+        self.src, self.tgt = as_ids("source", src), as_ids("target", tgt)
         check_pairs(self.src, self.tgt)
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
-        self.batch_size, self.rng, self.pad_id = min(batch_size, len(src)), rng, pad_id
+        self.batch_size, self.rng, self.pad_id = min(batch_size, len(self.src)), rng, pad_id
         self.order = np.zeros(0, int)
 
     def __iter__(self) -> "Batches":
@@ -33,20 +34,25 @@ class Batches:
         while len(self.order) < self.batch_size:      # what is left of a pass opens the next
             self.order = np.concatenate([self.order, self.rng.permutation(len(self.src))])
         rows, self.order = self.order[: self.batch_size], self.order[self.batch_size :]
-        return trim(self.src[rows], self.pad_id), trim(self.tgt[rows], self.pad_id)
+        return trim(self.src[rows], self.pad_id), trim(self.tgt[rows], self.pad_id, least=2)
 
     def state_dict(self) -> dict[str, Array]:
-        return {"order": self.order.copy(), "rng": np.array(rng_state(self.rng))}
+        return {"order": self.order.copy(), "n_rows": np.array(len(self.src)),
+                "rng": np.array(rng_state(self.rng))}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        self.order = state["order"].copy()
+        """Go on where the batches of the state stood; they must have had as many rows."""
+        got = int(state["n_rows"]) if "n_rows" in state else None
+        if got != len(self.src):
+            raise ValueError(f"The state's batches must have {len(self.src)} rows, got {got}.")
         set_rng_state(self.rng, str(state["rng"]))
+        self.order = state["order"].copy()
 
 
-def trim(ids: Array, pad_id: int = 0) -> Array:
-    """Without the columns at the end that hold nothing but padding; at least one stays."""
+def trim(ids: Array, pad_id: int = 0, least: int = 1) -> Array:
+    """Without the columns at the end that hold nothing but padding; at least so many stay."""
     used = np.flatnonzero((ids != pad_id).any(axis=0))
-    return ids[:, : used[-1] + 1 if used.size else 1]
+    return ids[:, : max(used[-1] + 1 if used.size else 0, least)]
 
 
 def check_pairs(src: Array, tgt: Array) -> None:

@@ -43,16 +43,19 @@ def load(path: PathLike) -> Transformer:
     with _blame(path):
         config = Config(**sizes)
     model = Transformer(config, np.random.default_rng(0))     # every number is replaced below
+    dtypes = [x.dtype for x in state.values() if x.dtype.kind == "f"]
     with _blame(path):
-        model = model.astype(next(iter(state.values())).dtype) if state else model
+        model = model.astype(dtypes[0]) if dtypes else model
         model.load_state_dict(state)
     return model
 
 
 def load_tokenizers(path: PathLike) -> tuple[Tokenizer | None, Tokenizer | None]:
     """The source's and the target's tokenizer of a file that save wrote."""
-    src, tgt = _parse(path, read_arrays(path), "tokenizers")
-    return src and from_dict(src), tgt and from_dict(tgt)
+    saved = _parse(path, read_arrays(path), "tokenizers")
+    with _blame(path):
+        src, tgt = saved
+        return src and from_dict(src), tgt and from_dict(tgt)
 
 
 def model_arrays(
@@ -119,5 +122,5 @@ def _blame(path: PathLike) -> Iterator[None]:
     """Put the file's name in front of what is wrong with it."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path}: {error}") from error

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from npt_lib.layers import check_width, normal
+from npt_lib.layers import as_ids, check_floats, check_width, normal
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 
 
@@ -24,14 +24,14 @@ class Embedding(Module):
 
     def forward(self, ids: Array) -> tuple[Array, Backward]:
         table = self.table.value
-        check_ids("token", ids, table.shape[0])
+        rows = check_ids("token", ids, table.shape[0])
 
         def backward(dy: Array) -> None:
             dtable = np.zeros_like(table)
-            np.add.at(dtable, ids, dy)                # a repeated id adds up
+            np.add.at(dtable, rows, dy)               # a repeated id adds up
             self.table.add_grad(dtable)
 
-        return table[ids], backward                   # (..., D)
+        return table[rows], backward                  # (..., D)
 
 
 class Unembedding(Module):
@@ -74,7 +74,7 @@ def sinusoidal_positions(n: int, d_model: int) -> Array:
 class SinusoidalPositions(Module):
     """Adds a fixed pattern of waves to each position; nothing is learned.
 
-    x is (B, T, D), and so is y; start is the position of x's first vector.
+    x is (..., T, D), and so is y; start is the position of x's first vector.
     Backward: dy unchanged. Built in chapter 5.
     """
 
@@ -82,31 +82,44 @@ class SinusoidalPositions(Module):
         self.table = sinusoidal_positions(max_len, d_model)
 
     def forward(self, x: Array, start: int = 0) -> tuple[Array, Backward]:
-        stop = check_length(start + x.shape[-2], self.table.shape[0])
+        stop = check_places("SinusoidalPositions", x, start, self.table)
         return x + self.table[start:stop].astype(x.dtype), lambda dy: dy
 
 
 class LearnedPositions(Module):
     """Adds a learned vector to each position; there is none beyond max_len.
 
-    x is (B, T, D), and so is y; start is the position of x's first vector.
+    x is (..., T, D), and so is y; start is the position of x's first vector.
     Backward: returns dx; a position's gradient sums over the batch. Built in chapter 5.
     """
 
     def __init__(self, max_len: int, d_model: int, rng: Rng):
+        if max_len < 1 or d_model < 1:
+            raise ValueError(f"LearnedPositions needs max_len and d_model of at least 1, "
+                             f"got {max_len} and {d_model}.")
         self.table = Parameter(normal((max_len, d_model), 1 / math.sqrt(d_model), rng))
 
     def forward(self, x: Array, start: int = 0) -> tuple[Array, Backward]:
         table = self.table.value
-        stop = check_length(start + x.shape[-2], table.shape[0])
+        stop = check_places("LearnedPositions", x, start, table)
 
         def backward(dy: Array) -> Array:
             dtable = np.zeros_like(table)
-            dtable[start:stop] = dy.sum(axis=0)
+            dtable[start:stop] = dy.reshape(-1, *dy.shape[-2:]).sum(axis=0)
             self.table.add_grad(dtable)
             return dy
 
         return x + table[start:stop], backward
+
+
+def check_places(name: str, x: Array, start: int, table: Array) -> int:
+    """The position after the last, of vectors x (..., T, D) that begin at position start."""
+    check_width(name, x, table.shape[1])
+    check_floats(name, x)
+    if x.ndim < 2 or start < 0:
+        raise ValueError(f"{name} needs x (..., T, D) and start of at least 0, "
+                         f"got shape {x.shape} and start={start}.")
+    return check_length(start + x.shape[-2], table.shape[0])
 
 
 def check_length(n: int, max_len: int) -> int:
@@ -115,11 +128,12 @@ def check_length(n: int, max_len: int) -> int:
     return n
 
 
-def check_ids(name: str, ids: Array, n_vocab: int) -> None:
-    """Refuse ids that are not integers or lie outside the vocabulary."""
-    ids = np.asarray(ids)
+def check_ids(name: str, ids: Array, n_vocab: int) -> Array:
+    """The ids as an array; refuses those that are not integers or lie outside the vocabulary."""
+    ids = as_ids(name, ids)
     if ids.dtype.kind not in "iu":
         raise ValueError(f"{name} ids must be integers, got {ids.dtype}.")
     wrong = ids[(ids < 0) | (ids >= n_vocab)]
     if wrong.size:
         raise ValueError(f"{name} id {wrong[0]} is outside the vocabulary of {n_vocab}.")
+    return ids

@@ -6,6 +6,7 @@ import numpy as np
 
 from npt_lib.batches import check_pairs, trim
 from npt_lib.generate import greedy
+from npt_lib.layers import as_ids
 from npt_lib.loss import cross_entropy
 from npt_lib.module import Array
 from npt_lib.transformer import Transformer
@@ -25,12 +26,15 @@ def evaluate(
     model: Transformer, src: Array, tgt: Array, batch_size: int = 256, step: int = 0
 ) -> Evaluation:
     """Loss and token accuracy with the right tokens given; exact match without. No dropout."""
-    check_pairs(np.asarray(src), np.asarray(tgt))
+    src, tgt = as_ids("source", src), as_ids("target", tgt)
+    check_pairs(src, tgt)
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
     pad_id = model.config.pad_id
     loss = right = tokens = exact = 0.0
     for i in range(0, len(src), batch_size):
-        s = trim(np.asarray(src[i:i + batch_size]), pad_id)
-        t = trim(np.asarray(tgt[i:i + batch_size]), pad_id)
+        s = trim(src[i:i + batch_size], pad_id)
+        t = trim(tgt[i:i + batch_size], pad_id, least=2)
         wanted, real = t[:, 1:], t[:, 1:] != pad_id
         logits = model(s, t[:, :-1])
         loss += cross_entropy(logits, wanted, pad_id)[0] * real.sum()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npt_lib.embedding import check_ids
 from npt_lib.layers import softmax
 from npt_lib.module import Array, Rng
 from npt_lib.transformer import DecodingState, Transformer
@@ -35,7 +36,8 @@ def sample(
     _check_sampling(temperature, top_k, top_p)
 
     def choose(scores: Array) -> Array:
-        p, _ = softmax(scores.astype(np.float64) / temperature)
+        below = scores.astype(np.float64) - scores.max(axis=-1, keepdims=True)
+        p, _ = softmax(below / temperature)               # nothing above 0: no overflow
         p = keep_likeliest(p, top_k, top_p)
         marks = p.cumsum(axis=-1)
         draws = rng.random((len(p), 1)) * marks[:, -1:]
@@ -65,10 +67,11 @@ def beam_search(
     A beginning's score is its log-probability over ((5 + length) / 6) ** length_penalty.
     src is (B, S). width 1 is greedy. Built in chapter 10.
     """
-    if width < 1:
-        raise ValueError(f"width must be at least 1, got {width}.")
-    c, B = model.config, len(np.asarray(src))
-    state = _start(model, src, max_len)
+    if width < 1 or not np.isfinite(length_penalty):
+        raise ValueError(f"width must be at least 1 and length_penalty finite, "
+                         f"got {width} and {length_penalty}.")
+    c, state = model.config, _start(model, src, max_len)
+    B = len(state.memory_mask)
     state.select(np.repeat(np.arange(B), width))          # each source, width times
     beams = Beams(B, width)
     last = np.full(B * width, c.bos_id)
@@ -111,6 +114,9 @@ class Beams:
 def log_probability(model: Transformer, src: Array, ids: Array) -> Array:
     """log p(ids | src) for each row of what a search returned: the sum over its tokens, (B,)."""
     c = model.config
+    ids = check_ids("target", ids, c.n_tgt_vocab)
+    if ids.ndim != 2:
+        raise ValueError(f"ids must be (batch, length), got shape {ids.shape}.")
     tgt = np.concatenate([np.full((len(ids), 1), c.bos_id), ids], axis=-1)
     logp = _log_probs(model(src, tgt[:, :-1]))     # (B, L, V)
     chosen = np.take_along_axis(logp, tgt[:, 1:, None], axis=-1)[..., 0]
@@ -123,7 +129,7 @@ def _generate(
     """One token at a time for all rows; a row that has ended is filled with padding."""
     c = model.config
     state = _start(model, src, max_len)
-    last = np.full(len(np.asarray(src)), c.bos_id)
+    last = np.full(len(state.memory_mask), c.bos_id)
     ended = np.zeros(len(last), bool)
     written: list[Array] = []
     while len(written) < max_len and not ended.all():
@@ -137,7 +143,7 @@ def _generate(
 def _start(model: Transformer, src: Array, max_len: int) -> DecodingState:
     if max_len < 1:
         raise ValueError(f"max_len must be at least 1, got {max_len}.")
-    return model.start(np.asarray(src), max_len)
+    return model.start(src, max_len)
 
 
 def _never(model: Transformer, scores: Array) -> Array:
@@ -159,8 +165,8 @@ def _freeze(logp: Array, ended: Array, pad_id: int) -> Array:
 
 
 def _check_sampling(temperature: float, top_k: int | None, top_p: float) -> None:
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}.")
+    if not 0 < temperature < np.inf:
+        raise ValueError(f"temperature must be above 0 and finite, got {temperature}.")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}.")
     if not 0 < top_p <= 1:

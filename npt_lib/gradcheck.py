@@ -15,6 +15,8 @@ def numeric_gradient(f: Callable[[], Any], x: Array, h: float = H) -> Array:
 
     x is restored afterwards. Built in chapter 1.
     """
+    if x.dtype.kind != "f":
+        raise ValueError(f"numeric_gradient needs an array of floats, got {x.dtype}.")
     grad = np.zeros(x.shape)
     for i in np.ndindex(x.shape):
         old = x[i]
@@ -76,7 +78,10 @@ def check_gradients(
     parameters: Mapping[str, Parameter] | Iterable[Parameter] = (),
 ) -> float:
     """The worst of :func:`gradient_errors`: below 1e-6 is right, around 1 is a bug."""
-    return max(gradient_errors(forward, inputs, parameters).values())
+    errors = gradient_errors(forward, inputs, parameters)
+    if not errors:
+        raise ValueError("A gradient check needs a float input or a parameter, got neither.")
+    return max(errors.values())
 
 
 def _named(parameters: Any) -> Iterable[tuple[str, Parameter]]:

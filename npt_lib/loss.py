@@ -3,7 +3,7 @@
 import numpy as np
 
 from npt_lib.embedding import check_ids
-from npt_lib.layers import softmax_in_place
+from npt_lib.layers import check_floats, softmax_in_place
 from npt_lib.module import Array, Backward
 
 
@@ -20,7 +20,7 @@ def cross_entropy(
     Backward: called without an argument, returns dlogits = (p - wanted) / count; 0 at padding.
     Built in chapter 10.
     """
-    _check(logits, targets, label_smoothing)
+    targets = _check(logits, targets, label_smoothing)
     V, e = logits.shape[-1], label_smoothing
     real = np.ones(targets.shape, bool) if pad_id is None else targets != pad_id
     count = max(int(real.sum()), 1)                           # all padding: a loss of 0
@@ -28,7 +28,9 @@ def cross_entropy(
     here = (np.arange(len(ids)), ids)
     shifted = rows - rows.max(axis=-1, keepdims=True, initial=-np.inf)
     log_sum = np.log(np.exp(shifted).sum(axis=-1))            # (N,)
-    surprise = log_sum - (1 - e) * shifted[here] - e * shifted.mean(axis=-1)
+    surprise = log_sum - (1 - e) * shifted[here]
+    if e:
+        surprise = surprise - e * shifted.mean(axis=-1)
     loss = float(surprise.sum(dtype=np.float64)) / count
 
     def backward(dloss: float = 1.0) -> Array:
@@ -42,10 +44,11 @@ def cross_entropy(
     return loss, backward
 
 
-def _check(logits: Array, targets: Array, label_smoothing: float) -> None:
-    if logits.shape[:-1] != targets.shape or not logits.ndim:
+def _check(logits: Array, targets: Array, label_smoothing: float) -> Array:
+    check_floats("cross_entropy", logits)
+    if logits.shape[:-1] != np.shape(targets) or logits.shape[-1] < 1:
         raise ValueError(f"logits (..., V) and targets (...) must agree, "
                          f"got {logits.shape} and {targets.shape}.")
     if not 0 <= label_smoothing < 1:
         raise ValueError(f"label_smoothing must be at least 0 and below 1, got {label_smoothing}.")
-    check_ids("target", targets, logits.shape[-1])
+    return check_ids("target", targets, logits.shape[-1])

@@ -87,12 +87,12 @@ class Module:
         parameters = self.parameters()
         _check_names(set(parameters), set(state))
         for name, parameter in parameters.items():
-            if state[name].shape != parameter.shape:
-                raise ValueError(
-                    f"{name} has shape {parameter.shape}, but the state holds {state[name].shape}."
-                )
+            got = np.asarray(state[name])
+            if got.shape != parameter.shape or got.dtype.kind not in "fiu":
+                raise ValueError(f"{name} needs numbers of shape {parameter.shape}, "
+                                 f"but the state holds {got.dtype} of shape {got.shape}.")
         for name, parameter in parameters.items():
-            parameter.value = state[name].astype(parameter.value.dtype)
+            parameter.value = np.array(state[name], parameter.value.dtype)
 
     def __repr__(self) -> str:
         return "\n".join(_tree(self, type(self).__name__))

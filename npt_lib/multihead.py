@@ -3,13 +3,15 @@
 import numpy as np
 
 from npt_lib.attention import attention
-from npt_lib.layers import Linear, check_width
+from npt_lib.layers import Linear, check_numbers, check_width
 from npt_lib.module import Array, Backward, Module, Rng
 
 
 def split_heads(x: Array, n_heads: int) -> Array:
     """(B, T, D) to (B, H, T, K): a view, nothing is copied."""
+    check_axes("split_heads", x, "(B, T, D)")
     B, T, D = x.shape
+    check_heads(D, n_heads)
     return x.reshape(B, T, n_heads, D // n_heads).swapaxes(1, 2)
 
 
@@ -20,6 +22,11 @@ def split_parts(x: Array, n_parts: int, n_heads: int) -> list[Array]:
 
 def merge_heads(*parts: Array) -> Array:
     """(B, H, T, K) to (B, T, D), the reverse of split_heads; several parts end up side by side."""
+    for part in parts:
+        check_axes("merge_heads", part, "(B, H, T, K)")
+        if part.shape != parts[0].shape:
+            raise ValueError(f"merge_heads needs parts of one shape, "
+                             f"got {parts[0].shape} and {part.shape}.")
     B, H, T, K = parts[0].shape
     side_by_side = np.stack([part.swapaxes(1, 2) for part in parts], axis=2)
     return side_by_side.reshape(B, T, len(parts) * H * K)
@@ -41,6 +48,9 @@ class KVCache:
         n = self.length + 1
         if n > self.keys.shape[2]:
             raise ValueError(f"{n} tokens, but max_len={self.keys.shape[2]}.")
+        if k.shape != v.shape or k.shape != (*self.keys.shape[:2], 1, self.keys.shape[3]):
+            raise ValueError(f"k and v must be (B, H, 1, K) for a cache of {self.keys.shape}, "
+                             f"got {k.shape} and {v.shape}.")
         self.keys[:, :, n - 1:n], self.values[:, :, n - 1:n] = k, v
         self.length = n
         return self.keys[:, :, :n], self.values[:, :, :n]
@@ -134,6 +144,12 @@ def check_heads(d_model: int, n_heads: int) -> None:
 
 
 def check_sequence(name: str, x: Array, d_model: int) -> None:
+    check_axes(name, x, "(B, T, D)")
     check_width(name, x, d_model)
-    if x.ndim != 3:
-        raise ValueError(f"{name} needs three axes (B, T, D), got shape {x.shape}.")
+
+
+def check_axes(name: str, x: Array, axes: str) -> None:
+    """Refuse what has not as many axes as the text names."""
+    check_numbers(f"What {name} reads", x)
+    if x.ndim != axes.count(",") + 1:
+        raise ValueError(f"{name} needs axes {axes}, got shape {x.shape}.")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.layers import check_width, sum_rows
+from npt_lib.layers import check_floats, check_width, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 
 
@@ -23,6 +23,7 @@ class LayerNorm(Module):
 
     def forward(self, x: Array) -> tuple[Array, Backward]:
         gain, D = self.gain.value, self.gain.shape[0]
+        check_floats("LayerNorm", x)
         check_width("LayerNorm", x, D)
         n = x - row_mean(x)
         std = np.sqrt(row_mean(n, n) + x.dtype.type(self.eps))        # (..., 1)
@@ -58,7 +59,8 @@ class Dropout(Module):
         self.p = p
 
     def forward(self, x: Array, rng: Rng | None = None) -> tuple[Array, Backward]:
-        dropped = round(self.p * 65536)               # of the 65,536 values of two random bytes
+        check_floats("Dropout", x)
+        dropped = min(round(self.p * 65536), 65535)   # of the 65,536 values of two random bytes
         if rng is None or dropped == 0:
             return x, lambda dy: dy
         draws = np.frombuffer(rng.bytes(2 * x.size), np.uint16).reshape(x.shape)

@@ -24,7 +24,7 @@ class SGD:
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, by lr if given."""
-        rate = self.lr if lr is None else lr
+        rate = self.lr if lr is None else _check_rate(lr)
         for p, velocity in zip(self.parameters, self.velocity, strict=True):
             if p.grad is None:
                 continue
@@ -57,6 +57,9 @@ class Adam:
     ):
         for name, beta in zip(("betas[0]", "betas[1]"), betas, strict=True):
             _check_range(name, beta)
+        if not eps > 0 or not 0 <= weight_decay < math.inf:
+            raise ValueError(f"eps must be above 0 and weight_decay at least 0, "
+                             f"got {eps} and {weight_decay}.")
         self.parameters = as_list(parameters)
         self.lr, self.betas, self.eps, self.weight_decay = _check_lr(lr), betas, eps, weight_decay
         self.mean = [np.zeros_like(p.value) for p in self.parameters]
@@ -65,7 +68,7 @@ class Adam:
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, at the learning rate lr if given."""
-        rate = self.lr if lr is None else lr
+        rate = self.lr if lr is None else _check_rate(lr)
         self.n_steps += 1
         b1, b2 = self.betas
         missing1, missing2 = 1 - b1**self.n_steps, 1 - b2**self.n_steps
@@ -113,7 +116,7 @@ def warmup_cosine(step: int, peak: float, warmup: int, total: int) -> float:
 
 def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     """Scale all gradients together so that their norm is at most max_norm; returns the old norm."""
-    if max_norm <= 0:
+    if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, got {max_norm}.")
     found = as_list(parameters)
     norm = math.sqrt(sum(float(np.vdot(p.grad, p.grad)) for p in found if p.grad is not None))
@@ -133,8 +136,15 @@ def as_list(parameters: Parameters) -> list[Parameter]:
 
 
 def _check_lr(lr: float) -> float:
-    if not lr > 0:
+    if not 0 < lr < math.inf:
         raise ValueError(f"lr must be above 0, got {lr}.")
+    return lr
+
+
+def _check_rate(lr: float) -> float:
+    """One step may have a learning rate of 0, as at the end of a schedule."""
+    if not 0 <= lr < math.inf:
+        raise ValueError(f"A step's lr must be at least 0, got {lr}.")
     return lr
 
 

@@ -79,18 +79,20 @@ def load_run(
     if "history" not in arrays or bool(rng) != bool(str(arrays["rng"])):
         raise ValueError(f"{path} must hold a run of train that used "
                          f"{'an rng' if rng else 'no rng'}, as this one does.")
-    before = model.state_dict()
-    model.load_state_dict(group(arrays, "model"))
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer}
+    parts |= {"batches": batches} if isinstance(batches, Batches) else {}
+    before = {name: part.state_dict() for name, part in parts.items()}
     try:
-        optimizer.load_state_dict(group(arrays, "optimizer"))
-    except ValueError:
-        model.load_state_dict(before)
-        raise
-    if isinstance(batches, Batches):
-        batches.load_state_dict(group(arrays, "batches"))
-    if rng:
-        set_rng_state(rng, str(arrays["rng"]))
-    return History.from_json(str(arrays["history"]))
+        history = History.from_json(str(arrays["history"]))
+        for name, part in parts.items():
+            part.load_state_dict(group(arrays, name))
+        if rng:
+            set_rng_state(rng, str(arrays["rng"]))
+    except (ValueError, TypeError, KeyError) as error:
+        for name, part in parts.items():
+            part.load_state_dict(before[name])
+        raise ValueError(f"{path}: {error}") from error
+    return history
 
 
 @contextmanager

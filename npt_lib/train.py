@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -82,12 +83,22 @@ def train(
     """
     if n_steps < 1 or every < 1:
         raise ValueError(f"n_steps and every must be at least 1, got {n_steps} and {every}.")
-    history = History()
-    if path is not None and resume and Path(path).exists():
-        history = load_run(path, model, optimizer, batches, rng)
-    bar = progress_bar(len(history.loss), n_steps)
-    steps = range(len(history.loss) + 1, n_steps + 1)
-    with ctrl_c() as asked_to_stop:
+    history = (load_run(path, model, optimizer, batches, rng)
+               if path is not None and resume and Path(path).exists() else History())
+
+    def keep() -> None:
+        finished = len(history.loss) % every == 0 or not history.interrupted
+        if validation is not None and finished:
+            history.evaluations.append(evaluate(model, *validation, step=len(history.loss)))
+            if path is not None and history.best_is_last():
+                best = Path(path).with_suffix(".best.npz")
+                write_arrays(best, model_arrays(model, *tokenizers))
+        if path is not None:
+            save_run(path, model, optimizer, batches, rng, history, tokenizers)
+
+    kept = len(history.loss)
+    steps = range(kept + 1, n_steps + 1)
+    with closing(progress_bar(kept, n_steps)) as bar, ctrl_c() as asked_to_stop:
         for step, batch in zip(steps, batches, strict=False):
             lr = schedule(step) if schedule else optimizer.lr
             try:
@@ -96,16 +107,12 @@ def train(
                 raise ValueError(f"Step {step}: {error}") from error
             history.add(loss, lr)
             bar.update(1)
-            last = step == n_steps or asked_to_stop()
-            if validation is not None and (step % every == 0 or step == n_steps):
-                history.evaluations.append(evaluate(model, *validation, step=step))
-                if path is not None and history.best_is_last():
-                    best = Path(path).with_suffix(".best.npz")
-                    write_arrays(best, model_arrays(model, *tokenizers))
-            if path is not None and (step % every == 0 or last):
-                save_run(path, model, optimizer, batches, rng, history, tokenizers)
-            if asked_to_stop():
+            if asked_to_stop() and step < n_steps:
                 history.interrupted = True
                 break
-    bar.close()
+            if step % every == 0:
+                keep()
+                kept = step
+        if len(history.loss) > kept:
+            keep()
     return history

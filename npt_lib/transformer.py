@@ -16,6 +16,7 @@ from npt_lib.embedding import (
     check_length,
 )
 from npt_lib.encoder import Encoder
+from npt_lib.layers import as_ids
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.norm import Dropout
 
@@ -90,7 +91,7 @@ class Transformer(Module):
         return logits, backward
 
     def _encode(self, src: Array, rng: Rng | None) -> tuple[Array, Backward]:
-        self._check("source", src, self.config.n_src_vocab)
+        src = self._check("source", src, self.config.n_src_vocab)
         x, embed_backward = self.src_embed.forward(src, rng)      # (B, S, D)
         memory, encoder_backward = self.encoder.forward(x, self._src_mask(src), rng)
 
@@ -102,8 +103,9 @@ class Transformer(Module):
     def _decode(
         self, tgt: Array, memory: Array, src: Array, rng: Rng | None
     ) -> tuple[Array, Backward]:
-        self._check("target", tgt, self.config.n_tgt_vocab)
-        self._check_pair(src, tgt)
+        src = self._check("source", src, self.config.n_src_vocab)
+        tgt = self._check("target", tgt, self.config.n_tgt_vocab)
+        self._check_pair(src, tgt, memory)
         x, embed_backward = self.tgt_embed.forward(tgt, rng)      # (B, T, D)
         future = causal_mask(tgt.shape[1])         # hides padding too: it comes after every token
         h, decoder_backward = self.decoder.forward(x, memory, future, self._src_mask(src), rng)
@@ -134,8 +136,10 @@ class Transformer(Module):
 
     def step(self, ids: Array, state: DecodingState) -> Array:
         """Logits (B, V) for the token after ids (B,); state moves one position on."""
-        self._check("target", ids[:, None], self.config.n_tgt_vocab)
-        x = self.tgt_embed(ids[:, None], start=state.length)      # (B, 1, D)
+        ids = self._check("target", np.reshape(ids, (-1, 1)), self.config.n_tgt_vocab)
+        if len(ids) != len(state.memory_mask):
+            raise ValueError(f"{len(ids)} ids for a state of {len(state.memory_mask)} rows.")
+        x = self.tgt_embed(ids, start=state.length)               # (B, 1, D)
         x = self.decoder.step(x, state.caches, state.memory_mask)
         state.length += 1
         return self.unembed(x)[:, 0]
@@ -143,13 +147,17 @@ class Transformer(Module):
     def _src_mask(self, src: Array) -> Array:
         return padding_mask(src, self.config.pad_id)
 
-    def _check(self, name: str, ids: Array, n_vocab: int) -> None:
-        if np.ndim(ids) != 2 or 0 in np.shape(ids):
+    def _check(self, name: str, ids: Array, n_vocab: int) -> Array:
+        ids = as_ids(name, ids)
+        if ids.ndim != 2 or 0 in ids.shape:
             raise ValueError(f"{name} ids must be (batch, length), both at least 1, "
-                             f"got shape {np.shape(ids)}.")
-        check_ids(name, ids, n_vocab)
-        check_length(np.shape(ids)[1], self.config.max_len)
+                             f"got shape {ids.shape}.")
+        check_length(ids.shape[1], self.config.max_len)
+        return check_ids(name, ids, n_vocab)
 
-    def _check_pair(self, src: Array, tgt: Array) -> None:
+    def _check_pair(self, src: Array, tgt: Array, memory: Array) -> None:
         if len(src) != len(tgt):
             raise ValueError(f"source and target must be equally many, got {len(src)}, {len(tgt)}.")
+        wanted = (*src.shape, self.config.d_model)
+        if np.shape(memory) != wanted:
+            raise ValueError(f"memory must be (B, S, D) = {wanted}, got {np.shape(memory)}.")
