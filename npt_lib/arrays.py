@@ -6,28 +6,34 @@ import numpy as np
 
 from .cells import Cell, cells_of
 from .grids import Grid
-from .svg import MUTED, PLUS, Picture, arrow, fixed, group, text, text_width
+from .svg import MINUS, MUTED, PLUS, Picture, arrow, fixed, group, text, text_width
 
 LIMIT = 520                                  # beyond this width a row of pictures has two lines
 GAP = 14
 
 
-def heatmap(weights, rows: Sequence[str], cols: Sequence[str], alt: str, *, values: bool = False,
-            digits: int = 2, mask=None, row_title: str = "query", col_title: str = "key",
-            mark_rows: Sequence[int] = (), mark_cols: Sequence[int] = (), title: str = "",
-            vmax: float = 1.0) -> Picture:
+def heatmap(weights, rows: Sequence[str] | None, cols: Sequence[str] | None, alt: str, *,
+            values: bool = False, digits: int = 2, mask=None, row_title: str = "query",
+            col_title: str = "key", mark_rows: Sequence[int] = (),
+            mark_cols: Sequence[int] = (), title: str = "", vmax: float = 1.0) -> Picture:
     """Attention weights (T, S) as shades, one row for each query, one column for each key.
 
     mask is boolean, True = may attend; what is False gets a stroke. values prints the numbers.
+    Below zero is orange; vmax is the size that gets the full colour.
     """
     w = _two_axes(weights, "weights")
     _same_length(rows, w.shape[0], "rows")
     _same_length(cols, w.shape[1], "cols")
     open_ = np.ones(w.shape, bool) if mask is None else np.broadcast_to(mask, w.shape)
-    cells = [[Cell(PLUS, abs(float(v)) / vmax, fixed(float(v), digits) if values and ok else "",
-                   blocked=not ok) for v, ok in zip(*pair)] for pair in zip(w, open_)]
-    return Grid(cells, list(rows), list(cols), row_title, col_title, title,
+    cells = [[_shaded(float(v), vmax, digits if values else None, bool(ok))
+              for v, ok in zip(*pair, strict=True)] for pair in zip(w, open_, strict=True)]
+    return Grid(cells, rows or (), cols or (), row_title, col_title, title,
                 mark_rows=mark_rows, mark_cols=mark_cols).picture(alt)
+
+
+def _shaded(value: float, vmax: float, digits: int | None, allowed: bool) -> Cell:
+    words = fixed(value, digits) if digits is not None and allowed else ""
+    return Cell(PLUS if value >= 0 else MINUS, abs(value) / vmax, words, blocked=not allowed)
 
 
 def matrix(values, alt: str, *, rows: Sequence[str] | None = None,
@@ -53,7 +59,7 @@ def matrix(values, alt: str, *, rows: Sequence[str] | None = None,
 def _sheets(values, alt, groups, title, **options) -> Picture:
     found = [None] * len(values) if groups is None else groups
     parts = [matrix(sheet, alt, groups=g, title=f"{title}[{i}]", **options)
-             for i, (sheet, g) in enumerate(zip(values, found))]
+             for i, (sheet, g) in enumerate(zip(values, found, strict=True))]
     return row(*parts, alt=alt)
 
 

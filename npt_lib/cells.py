@@ -31,7 +31,7 @@ def cells_of(values, digits: int = 2, groups=None, ghost=None) -> list[list[Cell
 def _cell(value, digits: int, largest: float, which: int | None, ghost: bool) -> Cell:
     words = _words(value, digits)
     if which is not None:
-        strength = 0.0 if which < 0 else (0.35, 0.7)[which // 5 % 2]
+        strength = 0.0 if which < 0 else (0.3, 0.5)[which // 5 % 2]
         return Cell(PALETTE[which % 5], strength, words, ghost)
     size = float(value) if np.isfinite(value) else 0.0
     return Cell(PLUS if size > 0 else MINUS, 0.6 * abs(size) / largest, words, ghost)

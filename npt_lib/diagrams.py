@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .arrays import row
+from .arrays import middle_of, row
 from .svg import (
     INK,
     LINE,
@@ -17,6 +17,8 @@ from .svg import (
     Picture,
     arrow,
     element,
+    group,
+    num,
     path,
     rect,
     text,
@@ -26,7 +28,7 @@ from .svg import (
 # one colour for each axis letter, the same in every figure
 AXES = {"B": 5, "T": 0, "L": 0, "S": 2, "D": 1, "H": 3, "K": 4, "F": 4, "V": 2}
 SIDES = {"B": 40, "T": 62, "L": 62, "S": 78, "D": 92, "H": 40, "K": 48, "F": 112, "V": 100}
-CELL, LIFT = 12, 7
+CELL, LIFT, LONGEST = 12, 7, 144
 TENSOR = re.compile(r"^(.*?)\s*\(([A-Z]\w*(?:\s*,\s*[A-Z]\w*)*),?\)$")
 GRADIENT = PALETTE[1]
 
@@ -73,7 +75,8 @@ class Tensor:
 
     def __post_init__(self):
         if not 1 <= len(self.letters) <= 4:
-            raise ValueError(f"shapes draws 1 to 4 axes, got {len(self.letters)} in {self.letters}.")
+            shape = f"{self.name} ({', '.join(self.letters)})"
+            raise ValueError(f"shapes draws 1 to 4 axes, got {len(self.letters)}: {shape}.")
 
     def count(self, place: int, most: int) -> int:
         """How many copies to draw for the axis that many places from the end."""
@@ -87,7 +90,7 @@ class Tensor:
             return 22
         letter = self.letters[-place]
         drawn = self.sizes[letter] * CELL if letter in self.sizes else SIDES.get(letter[0], 60)
-        return min(max(drawn, CELL), 144)
+        return min(max(drawn, CELL), LONGEST)
 
     def picture(self, alt: str) -> Picture:
         """The box with its letters and, below, its name and shape."""
@@ -114,13 +117,18 @@ class Tensor:
         letter = self.letters[-place]
         return f"{letter} = {self.sizes[letter]}" if letter in self.sizes else letter
 
+    def _cells(self, place: int) -> int:
+        """How many cells to show along an axis: its size, 1 where that is unknown or large."""
+        size = self.sizes.get(self.letters[-place], 1) if len(self.letters) >= place else 1
+        return size if size * CELL <= LONGEST else 1
+
     def _sheet(self, x: float, y: float, width: float, height: float) -> str:
         """One face, with a line for each cell where the sizes are known and small."""
-        n_cols, n_rows = (self.sizes.get(letter, 1) for letter in (*self.letters[::-1][:2], "", "")[:2])
-        d = "".join(f"M{x + c * width / n_cols:.1f} {y:.0f}v{height:.0f}" for c in range(1, n_cols)
-                    if n_cols * CELL <= 144)
-        d += "".join(f"M{x:.0f} {y + r * height / n_rows:.1f}h{width:.0f}" for r in range(1, n_rows)
-                     if n_rows * CELL <= 144)
+        n_cols, n_rows = self._cells(1), self._cells(2)
+        d = "".join(f"M{num(x + c * width / n_cols)} {num(y)}v{num(height)}"
+                    for c in range(1, n_cols))
+        d += "".join(f"M{num(x)} {num(y + r * height / n_rows)}h{num(width)}"
+                     for r in range(1, n_rows))
         return (rect(x, y, width, height, PAPER, rx=3) + rect(x, y, width, height, SOFT, rx=3)
                 + (path(d, LINE, 1) if d else "")
                 + rect(x, y, width, height, stroke=MUTED, stroke_width=1.3, rx=3))
@@ -129,7 +137,7 @@ class Tensor:
         """The axes' letters, each along its side."""
         places = [(x + width / 2, y + height + 16, "middle"), (x - 7, y + height / 2, "end"),
                   (x + lift / 2 - 7, y - lift / 2 - 5, "end"), (x + (total - x) / 2, 8, "middle")]
-        out = [text(px, py, self._label(n), 14, anchor, color_of(self.letters[-n]), font_weight=600)
+        out = [text(px, py, self._label(n), 14, anchor, color_of(self.letters[-n]), font_weight=700)
                for n, (px, py, anchor) in enumerate(places[:len(self.letters)], 1)]
         if len(self.letters) > 3:
             out.append(path(f"M{x:.0f} 24v-5H{total:.0f}v5", color_of(self.letters[0]), 1.3))
@@ -151,20 +159,21 @@ def flow(*parts: str, alt: str, back: bool = False) -> Picture:
     """
     drawn = [_box(part[1:-1]) if part.startswith("[") else _value(part, back) for part in parts]
     body, x, middle = "", 0.0, 24.0
-    for part, following in zip(parts, [*drawn[1:], None], strict=True):
-        here = drawn.pop(0)
-        body += element("g", here.body, transform=f"translate({x:.0f} {middle - here.middle:.0f})")
-        x += here.width
-        if following is not None:
+    for n, part in enumerate(drawn):
+        if n:
             body += arrow((x + 5, middle), (x + 27, middle), color=MUTED)
-            body += _returns(x, middle, part, back)
+            body += _returns(x, middle, back)
             x += 32
+        body += group(part.body, x, middle - middle_of(part))
+        x += part.width
     return Picture(body, x, middle + (50 if back else 20), alt)
 
 
-def _returns(x: float, middle: float, part: str, back: bool) -> str:
+def _returns(x: float, middle: float, back: bool) -> str:
     """The dashed arrow under a forward one."""
-    return arrow((x + 27, middle + 34), (x + 5, middle + 34), color=GRADIENT, dash="4 3") if back else ""
+    if not back:
+        return ""
+    return arrow((x + 27, middle + 34), (x + 5, middle + 34), color=GRADIENT, dash="4 3")
 
 
 def _box(words: str) -> Picture:
@@ -176,7 +185,7 @@ def _box(words: str) -> Picture:
 def _value(words: str, back: bool) -> Picture:
     name = words.split(" (")[0]
     width = max(1.12 * text_width(words, 14), 1.12 * text_width("d" + name, 14) if back else 0)
-    body = text(width / 2, 10, words, 14, font_weight=600)
+    body = text(width / 2, 10, words, 14, font_weight=700)
     if back:
         body += text(width / 2, 44, "d" + name, 14, fill=GRADIENT)
     return Picture(body, width, 20, words, middle=10)

@@ -14,6 +14,7 @@ from .svg import (
     Picture,
     fixed,
     group,
+    num,
     path,
     rect,
     text,
@@ -95,9 +96,10 @@ def _shades(grid: Grid) -> str:
                 paths[shade] = paths.get(shade, "") + (f"M{c} {r}h1v1h-1z" if fine
                                                        else _square(grid, r, c))
     (x, y), (w, h) = grid.corner, grid.size
-    place = f"translate({x:.0f} {y:.0f}) scale({w:.3f} {h:.3f})" if fine else None
+    place = f"translate({num(x)} {num(y)}) scale({w:.3f} {h:.3f})" if fine else None
     return "".join(path(d, None, None, fill=color, fill_opacity=alpha, transform=place,
-                        shape_rendering="crispEdges") for (color, alpha), d in sorted(paths.items()))
+                        shape_rendering="crispEdges")
+                   for (color, alpha), d in sorted(paths.items()))
 
 
 def _shade(cell: Cell, fine: bool) -> tuple[str, str] | None:
@@ -134,18 +136,17 @@ def _words(grid: Grid) -> str:
 def _frame(grid: Grid) -> str:
     """The outline, dashes round ghosts, a stroke through what is blocked."""
     (x, y), (width, height), (w, h) = grid.corner, grid.span(), grid.size
-    real = [(r, c) for r, row in enumerate(grid.cells) for c, cell in enumerate(row) if not cell.ghost]
-    ghosts = [(r, c) for r, row in enumerate(grid.cells) for c, cell in enumerate(row) if cell.ghost]
-    blocked = [grid.at(r, c) for r, row in enumerate(grid.cells)
-               for c, cell in enumerate(row) if cell.blocked]
+    places = [(r, c, cell) for r, row in enumerate(grid.cells) for c, cell in enumerate(row)]
+    real = [(r, c) for r, c, cell in places if not cell.ghost]
+    ghosts = len(real) < len(places)
+    blocked = [grid.at(r, c) for r, c, cell in places if cell.blocked and w >= 20]
     out = rect(x, y, width, height, stroke=LINE, stroke_width=1.5, rx=3,
                stroke_dasharray="3 4" if ghosts else None)
     if ghosts and real:
         (r0, c0), (r1, c1) = real[0], real[-1]
-        x0, y0 = grid.at(r0, c0)
-        out += rect(x0, y0, (c1 - c0 + 1) * w, (r1 - r0 + 1) * h, stroke=MUTED, stroke_width=1.5, rx=3)
-    d = "".join(f"M{x + 0.28 * w:.0f} {y + 0.72 * h:.0f}L{x + 0.72 * w:.0f} {y + 0.28 * h:.0f}"
-                for x, y in blocked)
+        out += rect(*grid.at(r0, c0), (c1 - c0 + 1) * w, (r1 - r0 + 1) * h, stroke=MUTED,
+                    stroke_width=1.5, rx=3)
+    d = "".join(f"M{num(x + w / 2 - 8)} {num(y + h / 2 + 6)}l16 -12" for x, y in blocked)
     return out + (path(d, MUTED, 1.5, stroke_linecap="round") if d else "")
 
 
@@ -154,15 +155,17 @@ def _labels(grid: Grid) -> str:
     out = [text(x - 8, y + (r + 0.5) * h, label, 13, "end") for r, label in enumerate(grid.rows)]
     for c, label in enumerate(grid.cols):
         mid = x + (c + 0.5) * w
-        out.append(text(mid - 2, y - 13, label, 13, "start", transform=f"rotate(-40 {mid:.0f} {y - 9:.0f})")
+        turned = f"rotate(-40 {num(mid)} {num(y - 9)})"
+        out.append(text(mid - 2, y - 13, label, 13, "start", transform=turned)
                    if grid.steep else text(mid, y - 12, label, 13))
     if grid.row_title:
         out.append(text(8, y + height / 2, grid.row_title, SMALL, fill=MUTED,
-                        transform=f"rotate(-90 8 {y + height / 2:.0f})"))
+                        transform=f"rotate(-90 8 {num(y + height / 2)})"))
     if grid.col_title:
-        out.append(text(x + width / 2, 8 + (26 if grid.title else 0), grid.col_title, SMALL, fill=MUTED))
+        top = 34 if grid.title else 8
+        out.append(text(x + width / 2, top, grid.col_title, SMALL, fill=MUTED))
     if grid.title:
-        out.append(text(x, 9, grid.title, 14, "start", font_weight=600))
+        out.append(text(x, 9, grid.title, 14, "start", font_weight=700))
     return "".join(out)
 
 

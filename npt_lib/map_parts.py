@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .svg import INK, LINE, MUTED, PALETTE, PAPER, SOFT, arrow, rect, text
+from .svg import INK, LINE, MUTED, PALETTE, PAPER, SOFT, arrow, group, rect, text
 
 # file and title of each chapter: a part is named by it, and links to it
 CHAPTERS = {
@@ -51,7 +51,8 @@ def _words(x: float, y: float, words: str, lit: bool, size: float = 14) -> str:
 
 
 def _number(x: float, y: float, number: int, lit: bool) -> str:
-    return text(x, y, str(number), 12, "end", LIT if lit else MUTED, font_weight=700 if lit else None)
+    return text(x, y, str(number), 12, "end", LIT if lit else MUTED,
+                font_weight=700 if lit else None)
 
 
 def _box(x: float, y: float, height: float, words: str, number: int) -> Part:
@@ -69,8 +70,8 @@ def _attention(x: float, y: float, words: str) -> list[Part]:
                 + _number(x + WIDE - 10, y + 46, 3, lit))
 
     def one(lit: bool) -> str:
-        return (panel(x + 12, y + 36, 104, 20, lit, 5) + _words(x + 20, y + 46, "attention", lit, 12)
-                + _number(x + 109, y + 46, 2, lit))
+        return (panel(x + 12, y + 36, 104, 20, lit, 5)
+                + _words(x + 20, y + 46, "attention", lit, 12) + _number(x + 109, y + 46, 2, lit))
     return [Part(3, heads), Part(2, one)]
 
 
@@ -92,17 +93,12 @@ def _rows(column: list[tuple[str, str]]) -> list[tuple[str, str, float]]:
 
 def _block(x: float, column: list[tuple[str, str]]) -> list[Part]:
     """The sublayers of a block, with the residual round each."""
-    parts = []
+    parts, rows = [], _rows(column)
     edge, side = (x, x - 10) if x == LEFT else (x + WIDE, x + WIDE + 10)
-    for kind, words, y in _rows(column):
-        if kind == "attention":
-            parts += _attention(x, y, words)
-        else:
-            parts.append(_box(x, y, SIZES[kind][0], words, {"norm": 6, "feed": 4}[kind]))
-        if kind == "norm":
-            parts.append(_residual(edge, side, y + 15, below))
-        else:
-            below = y + SIZES[kind][0] + 12
+    for (kind, words, y), (_, norm, above) in zip(rows[::2], rows[1::2], strict=True):
+        parts += _attention(x, y, words) if kind == "attention" else [_box(x, y, 36, words, 4)]
+        parts.append(_box(x, above, 30, norm, 6))
+        parts.append(_residual(edge, side, above + 15, y + SIZES[kind][0] + 12))
     return parts
 
 
@@ -154,10 +150,10 @@ def arrows() -> str:
 
 
 def gradients() -> list[Part]:
-    """The way back: a dashed arrow beside each of the large ones."""
-    beside = [tuple((x + 13, y) for x, y in reversed(points)) for points in _links()[:-1]]
+    """The way back: a dashed arrow beside each of the large ones. It ends above the token ids."""
+    beside = [tuple((x + 13, y) for x, y in reversed(points)) for points in _links()[2:-1]]
     beside.append(((RIGHT, CROSS + 8), (218, CROSS + 8), (218, ENCODER_TOP - 25),
                    (113, ENCODER_TOP - 25), (113, ENCODER_TOP - 11)))
-    return [Part(10, lambda lit: "".join(
-        arrow(*points, color=BACK if lit else LINE, width=1.8 if lit else 1.3, dash="4 3")
-        for points in beside))]
+    return [Part(10, lambda lit: group("".join(
+        arrow(*points, color=BACK, width=1.8 if lit else 1.3, dash="4 3") for points in beside),
+        opacity=None if lit else "0.5"))]

@@ -5,6 +5,7 @@ from .map_parts import (
     HEIGHT,
     LIT,
     WIDTH,
+    Part,
     arrows,
     boxes,
     frames,
@@ -30,12 +31,16 @@ def _linked(parts, chapter: int | None) -> str:
     """The parts of each chapter together in one link; this chapter's own are lit, and no link."""
     out = ""
     for number in dict.fromkeys(part.chapter for part in parts):
-        drawn = "".join(part.draw(chapter is not None and chapter in (number, part.also, 9)) for part in parts
+        drawn = "".join(part.draw(_is_lit(part, chapter)) for part in parts
                         if part.chapter == number)
         file, title = CHAPTERS[number]
         out += drawn if number == chapter else element(
             "a", drawn, href=f"{file}.ipynb", aria_label=f"Chapter {number}: {title}")
     return out
+
+
+def _is_lit(part: Part, chapter: int | None) -> bool:
+    return chapter is not None and chapter in (part.chapter, part.also, 9)
 
 
 def _alt(chapter: int | None) -> str:
@@ -54,9 +59,10 @@ def _legend(chapter: int | None) -> str:
         words = (text(0, 10, f"Chapter {chapter}", 13, "start", MUTED)
                  + text(0, 34, CHAPTERS[chapter][1], 18, "start", LIT, font_weight=700))
         y = 78
+    back = arrow((26, y + 52), (0, y + 52), color=PALETTE[1], dash="4 3")
     rows = [(panel(0, y - 8, 26, 16, True, 4), "built in this chapter"),
             (text(13, y + 26, "3", 12, fill=MUTED), "the chapter that builds it"),
-            (arrow((26, y + 52), (0, y + 52), color=PALETTE[1], dash="4 3"), "gradients, going back")]
+            (back, "gradients, going back")]
     rows = rows if chapter is not None else rows[1:]
     return words + "".join(sign + text(36, y + 26 * n, label, 12.5, "start", MUTED)
                            for n, (sign, label) in enumerate(rows, 3 - len(rows)))

@@ -37,7 +37,7 @@ def _product(a, b, alt: str, cell, names: Sequence[str], digits: int) -> Picture
     i, j = cell if cell else (None, None)
     marks = ({"mark_rows": [i]}, {"mark_cols": [j]}, {"mark": [(i, j)]}) if cell else ({},) * 3
     arrays = [Grid(cells_of(x, digits), title=name, **mark)
-              for x, name, mark in zip((a, b, a @ b), names, marks)]
+              for x, name, mark in zip((a, b, a @ b), names, marks, strict=True)]
     width = max(grid.size[0] for grid in arrays)
     for grid in arrays:
         grid.size = (width, grid.size[1])
@@ -54,7 +54,7 @@ def broadcasting(a, b, alt: str, *, op: str = "+", names: tuple[str, str, str] =
     result = OPERATIONS[op](a, b)
     left, right = (matrix(np.broadcast_to(x, result.shape), alt, digits=digits, title=name,
                           groups=_trace(x, result.shape), ghost=_repeated(x, result.shape))
-                   for x, name in zip((a, b), names))
+                   for x, name in zip((a, b), names[:2], strict=True))
     groups = _trace(b if b.size < a.size else a, result.shape)
     return row(left, op, right, "=", matrix(result, alt, digits=digits, title=names[2],
                                             groups=groups), alt=alt)
@@ -102,5 +102,6 @@ def _across(label: str, width: float) -> Picture:
 
 def _down(label: str) -> Picture:
     """An arrow down, the operation beside it."""
-    return Picture(arrow((24, 0), (24, 34), color=MUTED) + text(40, 16, label, 13, "start", mono=True),
+    words = text(40, 16, label, 13, "start", mono=True)
+    return Picture(arrow((24, 0), (24, 34), color=MUTED) + words,
                    40 + text_width(label, 13, mono=True), 36, label)

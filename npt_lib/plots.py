@@ -8,6 +8,7 @@ import html
 import io
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -45,7 +46,7 @@ mpl.use("agg")
 mpl.rcParams.update(LOOK)
 
 
-def axes(width: float = 480, height: float = 290, rows: int = 1, cols: int = 1, **more):
+def axes(width: float = 440, height: float = 280, rows: int = 1, cols: int = 1, **more):
     """A figure of so many pixels and its axes, in the book's look."""
     return plt.subplots(rows, cols, figsize=(width / 72, height / 72), **more)
 
@@ -58,7 +59,8 @@ def picture(fig, alt: str) -> Picture:
     written = out.getvalue()
     _, _, width, height = re.search(r'viewBox="([^"]+)"', written)[1].split()
     body = written[written.index("</defs>") + 7:written.rindex("</svg>")]
-    return Picture(f'<g stroke-linejoin="round">{_tidy(body)}</g>', float(width), float(height), alt)
+    body = f'<g stroke-linejoin="round">{_tidy(body)}</g>'
+    return Picture(body, float(width), float(height), alt)
 
 
 def _tidy(body: str) -> str:
@@ -100,7 +102,7 @@ def show(figure, alt: str | None = None) -> None:
 def lines(x: Sequence[float], series: Mapping[str, Sequence[float]], alt: str, *,
           xlabel: str = "", ylabel: str = "", title: str = "", xscale: str = "linear",
           yscale: str = "linear", points: bool = False, ylim=None,
-          marks: Sequence[tuple[float, str]] = (), height: float = 290) -> Picture:
+          marks: Sequence[tuple[float, str]] = (), height: float = 280) -> Picture:
     """One line for each entry of series, its name at its end; marks are labelled verticals."""
     fig, ax = axes(height=height)
     for values in series.values():
@@ -132,7 +134,7 @@ def _name_lines(ax, series: Mapping[str, Sequence[float]]) -> None:
 def _apart(heights: Sequence[float], gap: float) -> list[float]:
     """The same heights with at least a gap between neighbours."""
     placed, order = list(heights), sorted(range(len(heights)), key=lambda i: heights[i])
-    for low, high in zip(order, order[1:], strict=False):
+    for low, high in pairwise(order):
         placed[high] = max(placed[high], placed[low] + gap)
     return placed
 

@@ -24,10 +24,9 @@ class Table:
                 f"<tbody>\n{body}\n</tbody></table>")
 
     def __repr__(self) -> str:
-        lines = [self.headers, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-                         .rstrip() for line in lines)
+        columns = list(zip(self.headers, *self.rows))
+        padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+        return "\n".join("  ".join(line).rstrip() for line in zip(*padded))
 
 
 def _cells(row: Sequence[str]) -> str:

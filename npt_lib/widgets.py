@@ -33,7 +33,7 @@ def explore(draw: Callable, alt: str | Callable | None, *, start: Mapping | None
     values = {name: _values(name, given) for name, given in controls.items()}
     count = math.prod(map(len, values.values()))
     if not values or count > MOST_FRAMES:
-        sizes = " × ".join(f"{name}: {len(found)}" for name, found in values.items()) or "no control"
+        sizes = " × ".join(f"{name}: {len(found)}" for name, found in values.items()) or "none"
         raise ValueError(f"an explorer has 1 to {MOST_FRAMES} frames, got {count} ({sizes}).")
     first = {name: found[0] for name, found in values.items()} | dict(start or {})
     for name, value in first.items():

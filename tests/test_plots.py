@@ -1,0 +1,296 @@
+"""Figures: the same bytes everywhere, words for everyone, colours that can be told apart."""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as tree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npt_lib import plots
+from npt_lib.map_parts import CHAPTERS
+from npt_lib.svg import (
+    INK,
+    MINUS,
+    PALETTE,
+    PAPER,
+    PLUS,
+    ROLES,
+    STRONGEST,
+    fixed,
+    num,
+    plain_colours,
+    themed,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = ["the", "cat", "lost", "her", "red", "ball"]
+W = np.random.default_rng(0).dirichlet(np.ones(6), 6)
+
+
+def matplotlib_figure():
+    fig, ax = plots.axes()
+    ax.plot(np.linspace(0, 1, 9), np.linspace(0, 1, 9) ** 2, "o-")
+    return fig
+
+
+FIGURES = {
+    "heatmap": lambda alt: plots.heatmap(W, WORDS, WORDS, alt, values=True, mask=W > 0.05),
+    "large heatmap": lambda alt: plots.heatmap(np.outer(W, W), None, None, alt),
+    "matrix": lambda alt: plots.matrix(W - 0.2, alt, rows=WORDS, mark=[(0, 1)], title="scores"),
+    "sheets": lambda alt: plots.matrix(np.arange(24).reshape(2, 3, 4), alt),
+    "row": lambda alt: plots.row(plots.matrix([1, 2], "two"), "+", "more", alt=alt),
+    "product": lambda alt: plots.product(W[:2, :3], W[:3, :4], alt, cell=(1, 2)),
+    "stacked product": lambda alt: plots.product(W.reshape(2, 3, 6), W[:6, :2], alt,
+                                                 cell=(1, 0, 1)),
+    "broadcasting": lambda alt: plots.broadcasting(W[:2, :3], W[0, :3], alt),
+    "move": lambda alt: plots.move(np.arange(6).reshape(2, 3), np.transpose, "x.T", alt),
+    "shapes": lambda alt: plots.shapes("x (B, T, D)", "reshape", "(B, T, H, K)", alt=alt,
+                                       sizes={"T": 6, "D": 8}),
+    "flow": lambda alt: plots.flow("x", "[Linear]", "y", alt=alt, back=True),
+    "lines": lambda alt: plots.lines([1, 2, 4], {"a": [1, 2, 3], "b": [3, 2, 3]}, alt, xscale="log",
+                                     marks=[(2, "here")]),
+    "bars": lambda alt: plots.bars(WORDS, {"before": W[0], "after": W[1]}, alt, mark=[1]),
+    "gradient_sizes": lambda alt: plots.gradient_sizes("123", {"norm": [1e-3, 1e-2, 1]}, alt),
+    "picture": lambda alt: plots.picture(matplotlib_figure(), alt),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_well_formed_labelled_and_portable(name):
+    figure = FIGURES[name]("what it <shows>")
+    root = tree.fromstring(figure.svg)
+    assert root.get("role") == "img" and root.get("aria-label") == "what it <shows>"
+    assert not re.search(r"var\(|style=|<style|currentColor|<script", figure.svg)
+    unknown = plain_colours(figure.svg) - set(ROLES.values())
+    assert not unknown, f"{name} has colours that do not follow the page: {unknown}"
+    assert set(figure._repr_mimebundle_()) == {"image/svg+xml", "text/plain"}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_needs_words(name):
+    with pytest.raises(ValueError, match="a figure needs alt"):
+        # a row may take its words from its parts
+        FIGURES[name](" ")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_fits_a_phone(name):
+    assert FIGURES[name]("what it shows").width <= 520
+
+
+def test_an_id_is_used_and_belongs_to_one_figure():
+    one, two = (plots.lines([0, 1], {"a": [0, n]}, "line", points=True).svg for n in (1, 2))
+    for svg in (one, two):
+        ids = re.findall(r' id="([^"]+)"', svg)
+        assert ids and len(ids) == len(set(ids))
+        assert set(ids) == set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
+    assert not set(re.findall(r' id="([^"]+)"', one)) & set(re.findall(r' id="([^"]+)"', two))
+
+
+PRINT_ALL = """
+import hashlib, sys
+sys.path.insert(0, "tests")
+from test_plots import FIGURES, plots
+for name, draw in FIGURES.items():
+    print(name, hashlib.sha256(draw("a figure").svg.encode()).hexdigest())
+for chapter in range(1, 11):
+    print(chapter, hashlib.sha256(plots.show_map(chapter).svg.encode()).hexdigest())
+"""
+
+
+def _hashes(**environment):
+    done = subprocess.run([sys.executable, "-c", PRINT_ALL], cwd=ROOT, capture_output=True,
+                          text=True, env={**os.environ, **environment}, check=True)
+    return done.stdout
+
+
+def test_figures_are_the_same_bytes_in_every_process():
+    first = _hashes(PYTHONHASHSEED="0")
+    assert len(first.splitlines()) == len(FIGURES) + 10
+    assert first == _hashes(PYTHONHASHSEED="7", OPENBLAS_CORETYPE="Prescott",
+                            OPENBLAS_NUM_THREADS="1")
+
+
+def test_a_last_bit_does_not_move_a_figure():
+    for value in (0.125, 0.5, 12.35, 100.05, 7.0, 0.0):
+        for nudged in (np.nextafter(value, -1), value, np.nextafter(value, 1e9)):
+            assert num(nudged) == num(value) and fixed(nudged, 2) == fixed(value, 2)
+    x = np.linspace(0, 1, 17)
+    drawn = {plots.lines(x, {"a": y}, "a line").svg for y in (x**2, np.nextafter(x**2, 2))}
+    assert len(drawn) == 1
+
+
+@pytest.mark.parametrize("value, digits, words", [
+    (0.125, 2, "0.13"), (-0.125, 2, "−0.13"), (-0.001, 2, "0.00"), (2.5, 0, "3"),
+    (-np.inf, 1, "−∞"), (np.nan, 1, "nan"), (1.0, 3, "1.000"),
+])
+def test_numbers_are_printed_the_same_way_everywhere(value, digits, words):
+    assert fixed(value, digits) == words
+
+
+# the map
+
+def test_the_map_lights_its_chapter_and_links_to_the_others():
+    for chapter in CHAPTERS:
+        svg = plots.show_map(chapter).svg
+        links = re.findall(r'<a href="(\d\d)_\w+\.ipynb" aria-label="Chapter (\d+): ', svg)
+        assert all(int(file) == int(number) for file, number in links)
+        assert {int(n) for _, n in links} == set(CHAPTERS) - {chapter, 9}
+        assert f"Chapter {chapter}</text>" in svg
+    drawings = {plots.show_map(chapter).svg for chapter in [None, *CHAPTERS]}
+    assert len(drawings) == 11
+
+
+def test_the_map_is_a_group_so_that_its_links_can_be_reached():
+    root = tree.fromstring(plots.show_map(2).svg)
+    assert root.get("role") == "group" and "chapter 2 builds" not in root.get("aria-label")
+    assert "Lit: Attention, built in chapter 2." in root.get("aria-label")
+
+
+def test_the_map_has_no_gradient_to_token_ids():
+    dashed = re.findall(r'<path d="M([^"]+)"[^>]*stroke-dasharray="4 3"', plots.show_map(10).svg)
+    lowest = max(float(pair.split()[1]) for d in dashed for pair in d.split("L"))
+    assert lowest < 640, "an arrow goes below the embedding, which ends at 640"
+
+
+def test_an_unknown_chapter_is_named():
+    with pytest.raises(ValueError, match=r"chapter must be one of 1 to 10, got 11\."):
+        plots.show_map(11)
+
+
+# arrays
+
+def test_each_array_move_keeps_the_colour_of_every_element():
+    x = np.arange(6).reshape(2, 3)
+    svg = plots.move(x, lambda a: a.swapaxes(0, 1), "swap", "moved").svg
+    before, after = svg.split("swap")
+    for color in PALETTE[:2]:
+        assert before.count(color) == after.count(color) == 1        # one path for each colour
+        cells = [part.split(f'fill="{color}"')[0].rsplit('d="', 1)[1].count("M")
+                 for part in (before, after)]
+        assert cells == [3, 3]
+
+
+def test_broadcasting_draws_only_one_copy_as_real():
+    svg = plots.broadcasting(np.zeros((2, 3)), np.arange(1.0, 4), "a row over a matrix").svg
+    assert svg.count('stroke-dasharray="3 4"') == 1
+    assert svg.count(">1.00</text>") == 2 + 2                       # stretched, and the result
+
+
+@pytest.mark.parametrize("draw, message", [
+    (lambda: plots.heatmap(W[0], WORDS, WORDS, "x"), r"weights must have two axes .* \(6,\)"),
+    (lambda: plots.heatmap(W, WORDS[:4], WORDS, "x"), r"rows needs 6 labels, .* got 4\."),
+    (lambda: plots.shapes("x (A, B, C, D, E)", alt="x"), r"1 to 4 axes, got 5: x \(A, B, C, D, E\)"),
+    (lambda: plots.table([["a"]], ["one", "two"]), r"each row needs 2 cells, .* got 1 in \['a'\]"),
+    (lambda: plots.error_table({}), r"at least one error, got none"),
+])
+def test_errors_name_what_is_required(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+# tables
+
+def test_the_error_table_prints_a_bound_and_fails_where_it_does_not_hold():
+    written = plots.error_table({"dx": 3e-10, "W": 2e-9}, bound=1e-8)._repr_html_()
+    assert written.count("&lt; 1e-08") == 2 and "e-10" not in written
+    for error in (2e-8, float("nan")):
+        with pytest.raises(ValueError, match=r"dx: relative error .* must be below 1e-08"):
+            plots.error_table({"dx": error}, bound=1e-8)
+
+
+def test_a_table_is_text_where_there_is_no_html():
+    assert repr(plots.table([["x", "(T, D)"]], ["name", "shape"])) == "name  shape\nx     (T, D)"
+
+
+def test_source_comes_from_the_package():
+    shown = plots.show_source(num, fixed)
+    assert repr(shown).startswith("def num(") and "\n\n\ndef fixed(" in repr(shown)
+    assert shown._repr_markdown_() == f"```python\n{shown!r}\n```"
+
+
+# colours
+
+def _dark():
+    css = (ROOT / "_static/book.css").read_text("utf8")
+    dark = css[css.index('html[data-theme="dark"]'):]
+    return dict(re.findall(r"--npt-(\w+): (#[0-9a-f]{6})", dark[:dark.index("}")]))
+
+
+def _linear(color):
+    c = np.array([int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4), c
+
+
+def _contrast(a, b):
+    low, high = sorted(float(c @ [0.2126, 0.7152, 0.0722]) for c in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+LIGHT = {**ROLES}
+DARK = {**_dark(), "paper": "#14181d"}
+SCHEMES = {"light": LIGHT, "dark": DARK}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_colour_can_be_read_on_its_page(scheme):
+    colors = SCHEMES[scheme]
+    paper = _linear(colors["paper"])[0]
+    for role in ["ink", "muted", *(f"c{i}" for i in range(6))]:
+        assert _contrast(_linear(colors[role])[0], paper) >= 4.5, role
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_number_can_be_read_on_the_strongest_cell(scheme):
+    colors = SCHEMES[scheme]
+    for role, most in [("plus", STRONGEST), ("minus", STRONGEST),
+                       *((f"c{i}", 0.5 * STRONGEST) for i in range(5))]:
+        for alpha in np.linspace(0, most, 6):
+            mixed = alpha * _linear(colors[role])[1] + (1 - alpha) * _linear(colors["paper"])[1]
+            cell = np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
+            assert _contrast(_linear(colors["ink"])[0], cell) >= 4.5, (role, alpha)
+
+
+# what three kinds of colour blindness make of linear RGB (Machado, Oliveira and Fernandes, 2009)
+BLINDNESS = {
+    "none": np.eye(3),
+    "red": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "green": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "blue": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+}
+
+
+def _lab(linear):
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722],
+                    [0.0193, 0.1192, 0.9505]]) @ linear / [0.9505, 1, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("kind", BLINDNESS)
+def test_colours_differ_for_the_colour_blind(scheme, kind):
+    seen = [_lab(np.clip(BLINDNESS[kind] @ _linear(SCHEMES[scheme][f"c{i}"])[0], 0, 1))
+            for i in range(6)]
+    closest = min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(seen, 2))
+    assert closest > 8, closest
+
+
+def test_every_role_is_set_for_dark_and_replaced_in_a_page():
+    css = (ROOT / "_static/book.css").read_text("utf8")
+    for role in ROLES:
+        assert f"--npt-{role}:" in css, role
+    page = themed(plots.matrix([[1.0, -2.0]], "two").svg)
+    assert f'"var(--npt-plus, {PLUS})"' in page and f'"var(--npt-minus, {MINUS})"' in page
+    assert f'"{INK}"' not in page and f'"{PAPER}"' not in page
+
+
+def test_importing_the_library_loads_no_matplotlib():
+    code = "import sys, npt_lib; print({'matplotlib', 'ipywidgets', 'IPython'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,149 @@
+"""Explorers: one output with two lives, and frames that agree with their controls."""
+
+import re
+from html.parser import HTMLParser
+
+import ipywidgets as live
+import numpy as np
+import pytest
+
+from npt_lib import plots
+from npt_lib.svg import Picture, rect
+from npt_lib.widgets import MOST_FRAMES, explore
+
+WORDS = ["the", "cat", "lost"]
+
+
+def square(size, filled=False, color="red"):
+    """A picture that says which choice it was drawn for."""
+    return Picture(rect(0, 0, size, size), size, size, f"size {size}, {filled}, {color}")
+
+
+def page(explorer):
+    return explorer._repr_mimebundle_()["text/html"]
+
+
+class Page(HTMLParser):
+    """The controls, and the frames with their words, as a browser without scripts sees them."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.controls, self.frames, self.open = [], [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag in ("input", "select"):
+            self.controls.append((attrs.get("type", tag), attrs))
+        if attrs.get("class") == "npt-frame":
+            self.frames.append({"hidden": "hidden" in attrs})
+        if tag == "svg":
+            self.frames[-1]["alt"] = attrs["aria-label"]
+        if tag not in ("input", "path", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("input", "path", "rect"):
+            assert self.open.pop() == tag
+
+
+def test_one_output_has_two_lives():
+    bundle = explore(square, None, size=[1, 2, 4])._repr_mimebundle_()
+    assert {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"} == set(bundle)
+    assert bundle["text/plain"] == "Explorer: size"
+
+
+def test_frames_come_in_the_order_in_which_the_page_counts_them():
+    seen = Page(page(explore(square, None, size=[1, 2, 4], filled=[False, True], color=WORDS)))
+    assert [kind for kind, _ in seen.controls] == ["range", "checkbox", "select"]
+    counts = [int(attrs["data-n"]) for _, attrs in seen.controls]
+    assert counts == [3, 2, 3] and seen.open == []
+    for place, (i, j, k) in enumerate(np.ndindex(*counts)):
+        alt = f"size {[1, 2, 4][i]}, {[False, True][j]}, {WORDS[k]}"
+        assert seen.frames[place] == {"alt": alt, "hidden": place != 0}
+
+
+def test_the_first_frame_shown_is_the_start():
+    html = page(explore(square, None, size=[1, 2, 4], filled=[False, True],
+                        start={"size": 2, "filled": True}))
+    assert [frame["hidden"] for frame in Page(html).frames] == [True, True, True, False, True, True]
+    assert 'value="1" aria-valuetext="2"' in html and "checked>" in html
+    assert re.search(r'data-t="1\|2\|4">2</output>', html)
+
+
+def test_every_control_has_a_name_and_forgets_on_reload():
+    html = page(explore(square, None, size=[1, 2], filled=[False, True], color=WORDS))
+    assert html.count("<label><span>") == 3 == html.count('autocomplete="off"')
+    assert " id=" not in html and "<script" not in html and "http" not in html
+    assert 'aria-live="polite"' in html
+
+
+def test_two_explorers_on_a_page_do_not_share_an_id():
+    draw = lambda slope: plots.lines([0, 1], {"a": [0, slope]}, f"slope {slope}", points=True)
+    ids = re.findall(r' id="([^"]+)"', page(explore(draw, None, slope=[1, 2, 3])))
+    assert ids and len(ids) == len(set(ids))
+
+
+def test_the_page_has_its_colours_and_the_kernel_the_card():
+    explorer = explore(lambda size: plots.matrix([[size]], "one"), None, size=[1, 2])
+    assert "var(--npt-ink" in page(explorer)
+    assert "var(" not in explorer.children[-1].value and "#1f2328" in explorer.children[-1].value
+
+
+def test_live_controls_redraw_and_reach_values_between():
+    drawn = []
+    draw = lambda x, color: drawn.append(x) or square(1 + x, color=color)
+    explorer = explore(draw, None, x=np.linspace(0, 1, 5), color=WORDS)
+    slider, menu, shown = explorer.children
+    slider.value, menu.value = 0.4, "cat"                  # 0.4 is no frame: 0, 0.25, 0.5 …
+    assert drawn[-1] == pytest.approx(0.4)
+    assert f'aria-label="size {1 + slider.value}, False, cat"' in shown.value
+
+
+@pytest.mark.parametrize("values, kind", [
+    ([False, True], live.Checkbox), (WORDS, live.Dropdown), (range(2, 9), live.IntSlider),
+    ([0.0, 0.5, 1.0], live.FloatSlider), ([0.1, 1.0, 10.0], live.SelectionSlider),
+    ([4, 16, 64], live.SelectionSlider), (np.arange(4), live.IntSlider),
+])
+def test_the_values_choose_the_control(values, kind):
+    draw = lambda choice: Picture("", 1, 1, str(choice))
+    explorer = explore(draw, None, choice=values)
+    assert type(explorer.children[0]) is kind
+
+
+def test_draw_may_return_anything_that_shows():
+    def draw(kind):
+        fig, ax = plots.axes()
+        ax.plot([0, 1])
+        made = {"figure": fig, "text": "<b>bold</b>", "picture": square(1)}[kind]
+        return (made, "a & b") if kind == "picture" else made
+
+    html = page(explore(draw, lambda kind: f"this is a {kind}", kind=["figure", "text", "picture"]))
+    for kind in ("figure", "text", "picture"):
+        assert f'aria-label="this is a {kind}"' in html
+    assert '<p class="npt-caption">a &amp; b</p>' in html and "<b>bold</b>" in html
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: explore(square, None, size=range(1, 12), color=list("abcdef")),
+     r"1 to 60 frames, got 66 \(size: 11 × color: 6\)"),
+    (lambda: explore(square, None), r"1 to 60 frames, got 1 \(none\)"),
+    (lambda: explore(square, None, size=[]), r"size needs at least one value, got none"),
+    (lambda: explore(square, None, size=[1, 2], start={"size": 3}),
+     r"start: size must be one of \[1, 2\], got 3"),
+    (lambda: explore(lambda size: "text", None, size=[1, 2]), r"needs alt, .* got None"),
+    (lambda: explore(lambda size: plots.axes()[0], None, size=[1, 2]), r"a figure needs alt"),
+])
+def test_errors_name_what_is_required(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_limit_itself_is_allowed():
+    assert page(explore(square, None, size=range(1, MOST_FRAMES + 1))).count("npt-frame\"") == 60
+
+
+def test_a_frame_of_a_plot_is_light():
+    draw = lambda n: plots.lines(np.arange(50), {"a": np.sin(np.arange(50) / n)}, "a wave")
+    html = page(explore(draw, None, n=[1, 2, 3, 4]))
+    assert len(html) / 4 < 11_000
