@@ -24,7 +24,8 @@ def _resolve(env, docname: str, svg: str) -> str:
         if target not in env.found_docs or target == docname:
             return f"<g>{match[3]}</g>"
         uri = env.app.builder.get_relative_uri(docname, target)
-        return f'<a href="{uri}"{match[2]}>{match[3]}</a>'
+        rest = re.sub(r' aria-label="[^"]*"', "", match[2])  # the words it shows are its name
+        return f'<a href="{uri}"{rest}>{match[3]}</a>'
 
     return LINK.sub(link, svg)
 
