@@ -1,5 +1,7 @@
 """The map: the whole Transformer in one drawing, each chapter's part lit in turn."""
 
+import re
+
 from .map_parts import (
     CHAPTERS,
     HEIGHT,
@@ -12,7 +14,9 @@ from .map_parts import (
     gradients,
     panel,
 )
-from .svg import MUTED, PALETTE, Picture, arrow, element, text
+from .svg import MUTED, PALETTE, Picture, arrow, element, group, text
+
+WORDS = re.compile(r"<text.*?</text>")
 
 
 def show_map(chapter: int | None = None) -> Picture:
@@ -28,14 +32,19 @@ def show_map(chapter: int | None = None) -> Picture:
 
 
 def _linked(parts, chapter: int | None) -> str:
-    """The parts of each chapter together in one link; this chapter's own are lit, and no link."""
+    """The shapes of each chapter together in one link; this chapter's own are lit, and no link.
+
+    The words stand outside, so that the link has one name, the chapter's.
+    """
     out = ""
     for number in dict.fromkeys(part.chapter for part in parts):
         drawn = "".join(part.draw(_is_lit(part, chapter)) for part in parts
                         if part.chapter == number)
         file, title = CHAPTERS[number]
+        words = group("".join(WORDS.findall(drawn)), pointer_events="none")
         out += drawn if number == chapter else element(
-            "a", drawn, href=f"{file}.ipynb", aria_label=f"Chapter {number}: {title}")
+            "a", WORDS.sub("", drawn), href=f"{file}.ipynb",
+            aria_label=f"Chapter {number}: {title}") + words
     return out
 
 
