@@ -60,7 +60,9 @@ def differences():
 def differ(old, new):
     if old.shape != np.shape(new) or old.dtype != np.asarray(new).dtype:
         return True
-    return relative(old, new) > 1e-9 if old.dtype.kind == "f" else not np.array_equal(old, new)
+    if old.dtype.kind == "f":
+        return not relative(new, old) < 1e-9
+    return not np.array_equal(old, new)
 
 
 if __name__ == "__main__":
