@@ -22,6 +22,8 @@ def split_parts(x: Array, n_parts: int, n_heads: int) -> list[Array]:
 
 def merge_heads(*parts: Array) -> Array:
     """(B, H, T, K) to (B, T, D), the reverse of split_heads; several parts end up side by side."""
+    if not parts:
+        raise ValueError("merge_heads needs at least one part, got none.")
     for part in parts:
         check_axes("merge_heads", part, "(B, H, T, K)")
         if part.shape != parts[0].shape:
