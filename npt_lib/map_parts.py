@@ -84,7 +84,8 @@ def _residual(edge: float, side: float, to: float, start: float) -> Part:
 
 def _rows(column: list[tuple[str, str]]) -> list[tuple[str, str, float]]:
     """Kind, words and top of each sublayer, from the bottom up."""
-    rows, y = [], BOTTOM - 22
+    rows: list[tuple[str, str, float]] = []
+    y = float(BOTTOM - 22)
     for kind, words in column:
         rows.append((kind, words, y - SIZES[kind][0]))
         y -= sum(SIZES[kind])

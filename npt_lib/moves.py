@@ -35,7 +35,9 @@ def product(a, b, alt: str, *, cell: Sequence[int] | None = None,
 def _product(a, b, alt: str, cell, names: Sequence[str], digits: int) -> Picture:
     """A at the lower left, B above the result."""
     i, j = cell if cell else (None, None)
-    marks = ({"mark_rows": [i]}, {"mark_cols": [j]}, {"mark": [(i, j)]}) if cell else ({},) * 3
+    marks: tuple[dict, ...] = ({},) * 3
+    if cell:
+        marks = {"mark_rows": [i]}, {"mark_cols": [j]}, {"mark": [(i, j)]}
     arrays = [Grid(cells_of(x, digits), title=name, **mark)
               for x, name, mark in zip((a, b, a @ b), names, marks, strict=True)]
     width = max(grid.size[0] for grid in arrays)

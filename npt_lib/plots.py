@@ -39,7 +39,7 @@ LOOK = {
     "xtick.labelsize": 12, "ytick.labelsize": 12, "axes.grid": True, "axes.grid.axis": "y",
     "axes.axisbelow": True, "grid.color": LINE, "grid.linewidth": 0.8, "lines.linewidth": 2.2,
     "lines.markersize": 6, "lines.solid_capstyle": "round", "legend.frameon": False,
-    "axes.prop_cycle": mpl.cycler(color=PALETTE, linestyle=DASHES), "patch.linewidth": 0,
+    "axes.prop_cycle": plt.cycler(color=PALETTE, linestyle=DASHES), "patch.linewidth": 0,
     "figure.constrained_layout.use": True, "figure.max_open_warning": 0, "axes.unicode_minus": True,
 }
 mpl.use("agg")
@@ -57,7 +57,7 @@ def picture(fig, alt: str) -> Picture:
     fig.savefig(out, format="svg", metadata={"Date": None})
     plt.close(fig)
     written = out.getvalue()
-    _, _, width, height = re.search(r'viewBox="([^"]+)"', written)[1].split()
+    _, _, width, height = re.findall(r'viewBox="([^"]+)"', written)[0].split()
     body = written[written.index("</defs>") + 7:written.rindex("</svg>")]
     body = f'<g stroke-linejoin="round">{_tidy(body)}</g>'
     return Picture(body, float(width), float(height), alt)
@@ -96,7 +96,8 @@ def _rounded(match: re.Match) -> str:
 def show(figure, alt: str | None = None) -> None:
     """Display a Picture, or a matplotlib figure with its alt, here and now."""
     display(figure if isinstance(figure, Picture) and alt is None else
-            figure.described(alt) if isinstance(figure, Picture) else picture(figure, alt or ""))
+            figure.described(alt or "") if isinstance(figure, Picture)
+            else picture(figure, alt or ""))
 
 
 def lines(x: Sequence[float], series: Mapping[str, Sequence[float]], alt: str, *,

@@ -66,15 +66,15 @@ def rect(x: float, y: float, width: float, height: float, fill: str = "none", **
     return element("rect", x=x, y=y, width=width, height=height, fill=fill, **more)
 
 
-def text(x: float, y: float, words: str, size: float = 14, anchor: str = "middle",
-         fill: str = INK, mono: bool = False, **more) -> str:
+def text(x: float, y: float, words: str, size: float = 14, anchor: str | None = "middle",
+         fill: str | None = INK, mono: bool = False, **more) -> str:
     """Words whose vertical middle is at y."""
     return element("text", html.escape(words), x=x, y=y + 0.35 * size, font_size=size,
                    text_anchor=None if anchor == "start" else anchor, fill=fill,
                    font_family=MONO if mono else None, **more)
 
 
-def path(d: str, stroke: str = INK, width: float = 1.5, **more) -> str:
+def path(d: str, stroke: str | None = INK, width: float | None = 1.5, **more) -> str:
     """A line along d."""
     return element("path", d=d, stroke=stroke, stroke_width=width,
                    **{"fill": "none", **more})
