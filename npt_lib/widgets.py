@@ -1,8 +1,11 @@
 """Explorers: one output, live where a kernel runs, drawn beforehand where none does."""
 
+import base64
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import ipywidgets as live
@@ -12,14 +15,15 @@ from .svg import Picture, themed
 
 MOST_FRAMES = 60
 
-# Runs in the page, as the figure's own `oninput`: reads the controls, writes their values,
-# shows the one frame that belongs to them.
+# Runs in the page, as the explorer's own `oninput`: reads the controls, writes their values,
+# shows the stored frame that belongs to them.
 SWITCH = (
     "var i=0;this.querySelectorAll('[data-n]').forEach(function(c){"
     "var v=c.type=='checkbox'?+c.checked:c.selectedIndex>=0?c.selectedIndex:+c.value;"
     "i=i*c.dataset.n+v;var o=c.parentNode.querySelector('output');"
     "if(o){o.value=o.dataset.t.split('|')[v];c.setAttribute('aria-valuetext',o.value)}});"
-    "this.querySelectorAll('.npt-frame').forEach(function(f,k){f.hidden=k!=i})")
+    "this.querySelector('.npt-frame').innerHTML="
+    "this.querySelectorAll('.npt-stored')[i].textContent")
 
 
 def explore(draw: Callable, alt: str | Callable | None, *, start: Mapping | None = None,
@@ -39,7 +43,7 @@ def explore(draw: Callable, alt: str | Callable | None, *, start: Mapping | None
     for name, value in first.items():
         if value not in values.get(name, []):
             raise ValueError(f"start: {name} must be one of {values.get(name, [])}, got {value!r}.")
-    return Explorer(Frames(draw, alt), values, first)
+    return Explorer(partial(_frame, draw, alt), values, first)
 
 
 def _values(name: str, given: Iterable) -> list:
@@ -50,45 +54,61 @@ def _values(name: str, given: Iterable) -> list:
     return found
 
 
-class Frames:
-    """draw and alt as one: a choice in, the HTML of its frame out."""
+@dataclass(frozen=True)
+class Frame:
+    """What draw returned for one choice: a Picture or an HTML text, and a caption."""
 
-    def __init__(self, draw: Callable, alt: str | Callable | None):
-        self.draw, self.alt = draw, alt
+    drawn: Picture | str
+    caption: str
 
-    def html(self, choice: Mapping, page: bool) -> str:
-        """One frame; in the page's colours, or as a card with its own."""
-        drawn = self.draw(**choice)
-        drawn, caption = drawn if isinstance(drawn, tuple) else (drawn, "")
-        alt = self.alt(**choice) if callable(self.alt) else self.alt
-        words = f'<p class="npt-caption">{html.escape(caption)}</p>' if caption else ""
-        return _drawing(drawn, alt, page) + words
+    def html(self, form: Callable[[Picture], str]) -> str:
+        """The frame, its picture in the given form."""
+        words = f'<p class="npt-caption">{html.escape(self.caption)}</p>' if self.caption else ""
+        return (self.drawn if isinstance(self.drawn, str) else form(self.drawn)) + words
 
 
-def _drawing(drawn, alt: str | None, page: bool) -> str:
-    """Whatever draw returned, as HTML."""
+def card(picture: Picture) -> str:
+    """Inline, with its own colours."""
+    return picture.svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")
+
+
+def of_page(picture: Picture) -> str:
+    """Inline, in the page's colours."""
+    return themed(card(picture))
+
+
+def image(picture: Picture) -> str:
+    """An image: what a viewer shows that lets neither scripts nor inline drawings through."""
+    data = base64.b64encode(picture.svg.encode()).decode()
+    return (f'<img class="npt-first" alt="{html.escape(picture.alt)}" '
+            f'src="data:image/svg+xml;base64,{data}">')
+
+
+def _frame(draw: Callable, alt: str | Callable | None, choice: Mapping) -> Frame:
+    """Draw one choice, whatever kind of thing draw returns."""
+    drawn = draw(**choice)
+    drawn, caption = drawn if isinstance(drawn, tuple) else (drawn, "")
+    words = alt(**choice) if callable(alt) else alt
     if isinstance(drawn, str):
-        if not alt:
+        if not words:
             raise ValueError("an explorer of texts needs alt, a sentence or a function, got None.")
-        return f'<div role="group" aria-label="{html.escape(alt)}">{drawn}</div>'
+        return Frame(f'<div role="group" aria-label="{html.escape(words)}">{drawn}</div>', caption)
     if not isinstance(drawn, Picture):
         from .plots import picture
-        drawn = picture(drawn, alt or "")
-    drawn = drawn.described(alt) if alt else drawn
-    return (themed(drawn.svg) if page else drawn.svg).replace(
-        ' xmlns="http://www.w3.org/2000/svg"', "")
+        drawn = picture(drawn, words or "")
+    return Frame(drawn.described(words) if words else drawn, caption)
 
 
 class Explorer(live.VBox):
     """Live widgets for a kernel; for the stored notebook and the page, HTML with every frame."""
 
-    def __init__(self, frames: Frames, values: Mapping[str, list], first: Mapping):
-        self._page, self._names = page(frames, values, first), ", ".join(values)
+    def __init__(self, frame: Callable, values: Mapping[str, list], first: Mapping):
+        self._page, self._names = page(frame, values, first), ", ".join(values)
         shown = live.HTML()
         controls = {name: _live(name, found, first[name]) for name, found in values.items()}
 
         def redraw(_=None):
-            shown.value = frames.html({n: control.value for n, control in controls.items()}, False)
+            shown.value = frame({n: control.value for n, control in controls.items()}).html(card)
 
         for control in controls.values():
             control.observe(redraw, "value")
@@ -120,17 +140,18 @@ def _live(name: str, values: list, first):
     return live.SelectionSlider(options=[(f"{v:g}", v) for v in values], value=first, **words)
 
 
-def page(frames: Frames, values: Mapping[str, list], first: Mapping) -> str:
-    """Plain HTML: the controls over all frames, of which one is shown."""
+def page(frame: Callable, values: Mapping[str, list], first: Mapping) -> str:
+    """Plain HTML: the controls, the first frame, and all frames stored for the controls to show."""
     rows = [_row(name, found, found.index(first[name])) for name, found in values.items()]
-    drawn = []
-    for combination in product(*values.values()):
-        choice = dict(zip(values, combination, strict=True))
-        hidden = "" if choice == first else " hidden"
-        drawn.append(f'<div class="npt-frame"{hidden}>\n{frames.html(choice, True)}\n</div>')
+    choices = [dict(zip(values, combination)) for combination in product(*values.values())]
+    frames = [frame(choice) for choice in choices]
+    shown = frames[choices.index(dict(first))].html(image)
+    stored = [f'<script type="text/html" class="npt-stored">{one.html(of_page)}</script>'
+              for one in frames]
     return (f'<div class="npt-explorer" role="group" aria-label="Explorer: {", ".join(values)}" '
             f'oninput="{SWITCH}">\n<div class="npt-controls">{"".join(rows)}</div>\n'
-            f'<div class="npt-frames" aria-live="polite">\n' + "\n".join(drawn) + "\n</div></div>")
+            f'<div class="npt-frame" aria-live="polite">\n{shown}\n</div>\n'
+            + "\n".join(stored) + "\n</div>")
 
 
 def _row(name: str, values: list, at: int) -> str:

@@ -1,5 +1,6 @@
 """Explorers: one output with two lives, and frames that agree with their controls."""
 
+import base64
 import re
 from html.parser import HTMLParser
 
@@ -28,23 +29,21 @@ class Page(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.controls, self.frames, self.open = [], [], []
+        self.controls, self.open, self.first = [], [], None
         self.feed(html)
+        self.frames = re.findall(r'class="npt-stored">(.*?)</script>', html)
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
         if tag in ("input", "select"):
             self.controls.append((attrs.get("type", tag), attrs))
-        if attrs.get("class") == "npt-frame":
-            self.frames.append({"hidden": "hidden" in attrs})
-        if tag == "svg":
-            self.frames[-1]["alt"] = attrs["aria-label"]
-        if tag not in ("input", "path", "rect"):
+        if attrs.get("class") == "npt-first":
+            self.first = attrs
+        if tag not in ("input", "img"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        if tag not in ("input", "path", "rect"):
-            assert self.open.pop() == tag
+        assert self.open.pop() == tag
 
 
 def test_one_output_has_two_lives():
@@ -60,21 +59,24 @@ def test_frames_come_in_the_order_in_which_the_page_counts_them():
     assert counts == [3, 2, 3] and seen.open == []
     for place, (i, j, k) in enumerate(np.ndindex(*counts)):
         alt = f"size {[1, 2, 4][i]}, {[False, True][j]}, {WORDS[k]}"
-        assert seen.frames[place] == {"alt": alt, "hidden": place != 0}
+        assert f'aria-label="{alt}"' in seen.frames[place]
+    assert len(seen.frames) == 18 and seen.first["alt"] == "size 1, False, the"
 
 
 def test_the_first_frame_shown_is_the_start():
     html = page(explore(square, None, size=[1, 2, 4], filled=[False, True],
                         start={"size": 2, "filled": True}))
-    assert [frame["hidden"] for frame in Page(html).frames] == [True, True, True, False, True, True]
+    assert Page(html).first["alt"] == "size 2, True, red"
     assert 'value="1" aria-valuetext="2"' in html and "checked>" in html
     assert re.search(r'data-t="1\|2\|4">2</output>', html)
 
 
 def test_every_control_has_a_name_and_forgets_on_reload():
     html = page(explore(square, None, size=[1, 2], filled=[False, True], color=WORDS))
+    html = html.replace("http://www.w3.org/2000/svg", "")
     assert html.count("<label><span>") == 3 == html.count('autocomplete="off"')
-    assert " id=" not in html and "<script" not in html and "http" not in html
+    assert " id=" not in html and "http" not in html
+    assert html.count("<script") == 12 == html.count('<script type="text/html" class="npt-stored">')
     assert 'aria-live="polite"' in html
 
 
@@ -119,8 +121,9 @@ def test_draw_may_return_anything_that_shows():
         return (made, "a & b") if kind == "picture" else made
 
     html = page(explore(draw, lambda kind: f"this is a {kind}", kind=["figure", "text", "picture"]))
-    for kind in ("figure", "text", "picture"):
-        assert f'aria-label="this is a {kind}"' in html
+    assert [f'aria-label="this is a {kind}"' in frame for kind, frame in zip(
+        ("figure", "text", "picture"), Page(html).frames)] == [True] * 3
+    assert 'alt="this is a figure"' in html
     assert '<p class="npt-caption">a &amp; b</p>' in html and "<b>bold</b>" in html
 
 
@@ -140,10 +143,19 @@ def test_errors_name_what_is_required(call, message):
 
 
 def test_the_limit_itself_is_allowed():
-    assert page(explore(square, None, size=range(1, MOST_FRAMES + 1))).count("npt-frame\"") == 60
+    html = page(explore(square, None, size=range(1, MOST_FRAMES + 1)))
+    assert len(Page(html).frames) == MOST_FRAMES == 60
 
 
 def test_a_frame_of_a_plot_is_light():
     draw = lambda n: plots.lines(np.arange(50), {"a": np.sin(np.arange(50) / n)}, "a wave")
     html = page(explore(draw, None, n=[1, 2, 3, 4]))
-    assert len(html) / 4 < 11_000
+    frames = Page(html).frames
+    assert len(frames) == 4 and max(map(len, frames)) < 11_000
+
+
+def test_the_first_frame_is_an_image_that_any_viewer_shows():
+    seen = Page(page(explore(square, None, size=[3, 5], start={"size": 5})))
+    kind, data = seen.first["src"].split(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(data).decode() == square(5).svg
