@@ -45,6 +45,9 @@ class Grid:
         longest = max((text_width(c.words) for row in self.cells for c in row), default=0)
         fit = max(6, 440 / max(self.n_cols, 1))
         width = round(max(36, longest + 18)) if longest else min(38, fit)
+        label = max((text_width(c, 13) for c in self.cols), default=0) + 10
+        if width < label <= 66 and label * self.n_cols < 460:          # short words stay level
+            width = round(label)
         self.size = self.size if self.size[0] else (width, 30 if longest else min(30, width))
         self.corner = (self._left(), self._top())
 
@@ -55,7 +58,7 @@ class Grid:
     @property
     def steep(self) -> bool:
         """Do the column labels need more room than a cell has?"""
-        return any(text_width(c, SMALL + 1) > self.size[0] + 4 for c in self.cols)
+        return any(text_width(c, 13) > self.size[0] for c in self.cols)
 
     def _left(self) -> float:
         longest = max((text_width(r, 13) for r in self.rows), default=0)
@@ -78,7 +81,7 @@ class Grid:
         """The grid as a figure."""
         (width, height), (left, top) = self.span(), self.corner
         over = 0.77 * text_width(self.cols[-1], 13) - 10 if self.steep else 0
-        right = max(width + over, text_width(self.title, 14) - left)
+        right = max(width + over, 1.12 * text_width(self.title, 14))
         return Picture(self.body(), left + right, top + height, alt, middle=top + height / 2)
 
     def body(self) -> str:
