@@ -36,11 +36,11 @@ class Config:
         for name in ("n_src_vocab", "n_tgt_vocab", "d_model", "n_heads", "d_ff",
                      "n_layers", "max_len"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if not is_whole(value) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
         check_heads(self.d_model, self.n_heads)
         check_activation(self.activation)
-        if not 0 <= self.dropout < 1:
+        if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
         if self.positions not in POSITIONS:
             raise ValueError(f"positions must be one of {POSITIONS}, got {self.positions!r}.")
@@ -49,9 +49,13 @@ class Config:
     def _check_special_ids(self) -> None:
         special = {"pad_id": self.pad_id, "bos_id": self.bos_id, "eos_id": self.eos_id}
         for name, value in special.items():
-            if not 0 <= value < self.n_tgt_vocab:
+            if not is_whole(value) or not 0 <= value < self.n_tgt_vocab:
                 raise ValueError(
                     f"{name}={value} is outside the target vocabulary of {self.n_tgt_vocab}."
                 )
         if len(set(special.values())) < 3:
             raise ValueError(f"pad_id, bos_id and eos_id must differ, got {special}.")
+
+
+def is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

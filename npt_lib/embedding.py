@@ -105,7 +105,7 @@ class LearnedPositions(Module):
 
         def backward(dy: Array) -> Array:
             dtable = np.zeros_like(table)
-            dtable[start:stop] = dy.reshape(-1, *dy.shape[-2:]).sum(axis=0)
+            dtable[start:stop] = dy.sum(axis=tuple(range(dy.ndim - 2)))
             self.table.add_grad(dtable)
             return dy
 

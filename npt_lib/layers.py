@@ -7,8 +7,6 @@ import numpy as np
 
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 
-HIDDEN = -1e30        # added to an entry that must not count: its exp is 0, and no NaN follows
-
 
 def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
     """exp(x), divided by its sum along the last axis: positive weights that add up to 1.
@@ -30,13 +28,14 @@ def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
 
 def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
     """Softmax written over x: only for an array that the caller has just made."""
-    if mask is not None:
-        x += np.where(mask, x.dtype.type(0), x.dtype.type(HIDDEN))
+    limits = np.finfo(x.dtype)
+    if mask is not None:                          # so low that its exp is 0, and no NaN follows
+        x += np.where(mask, x.dtype.type(0), -limits.max / 4)
     x -= x.max(axis=-1, keepdims=True, initial=-np.inf)   # changes no weight; nothing overflows
     np.exp(x, out=x)
     if mask is not None:
         x *= mask.any(axis=-1, keepdims=True)     # a row with nothing to choose from: zeros
-    x /= np.maximum(x.sum(axis=-1, keepdims=True), x.dtype.type(1e-30))
+    x /= np.maximum(x.sum(axis=-1, keepdims=True), limits.tiny)
     return x
 
 
