@@ -6,7 +6,6 @@ turns each of them into a CSS variable, which the book's pages set for light and
 
 import html
 import math
-import re
 from dataclasses import dataclass, replace
 
 PALETTE = ("#0b5cb0", "#c24e00", "#0a7a5a", "#b8309a", "#45300f", "#6b7480")
@@ -136,8 +135,3 @@ class Picture:
 
     def _repr_mimebundle_(self, **_):
         return {"image/svg+xml": self.svg, "text/plain": repr(self)}
-
-
-def plain_colours(svg: str) -> set[str]:
-    """The six-digit colours that an SVG uses: for the tests."""
-    return set(re.findall(r'"(#[0-9a-f]{6})"', svg))
