@@ -50,7 +50,7 @@ def keep_likeliest(p: Array, top_k: int | None, top_p: float) -> Array:
     """p (B, V) with zeros outside the top k, and outside the fewest that reach top_p."""
     order = np.argsort(-p, axis=-1, kind="stable")
     ranked = np.take_along_axis(p, order, axis=-1)
-    before = ranked.cumsum(axis=-1) - ranked              # the chance of all that rank higher
+    before = np.pad(ranked.cumsum(axis=-1), ((0, 0), (1, 0)))[:, :-1]     # all that rank higher
     keep = before < top_p
     if top_k is not None:
         keep[:, top_k:] = False
