@@ -6,9 +6,6 @@ before it changes anything.
 
 import json
 import os
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -83,30 +80,31 @@ def group(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
 def write_arrays(path: PathLike, arrays: Mapping[str, Array]) -> None:
     """All or nothing: an interruption leaves the old file as it was."""
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "wb") as file:
             np.savez(file, format=np.array(FORMAT), **dict(arrays))    # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def read_arrays(path: PathLike) -> dict[str, Array]:
     """Every array of the file, or a ValueError that says what is wrong with it."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file) if isinstance(file, np.lib.npyio.NpzFile) else {}
-    except FileNotFoundError:
+        with open(path, "rb") as file:
+            found = np.load(file, allow_pickle=False)
+            arrays = dict(found) if isinstance(found, np.lib.npyio.NpzFile) else {}
+    except (FileNotFoundError, PermissionError):
         raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:                    # a damaged file may fail in any way
         raise ValueError(f"{path} is damaged or no .npz file: {error}") from error
-    found = str(arrays["format"]) if "format" in arrays else None
-    if found != FORMAT:
-        raise ValueError(f"{path} must be a checkpoint of format {FORMAT!r}, got {found!r}.")
+    got = str(arrays["format"]) if "format" in arrays else None
+    if got != FORMAT:
+        raise ValueError(f"{path} must be a checkpoint of format {FORMAT!r}, got {got!r}.")
     return arrays
 
 
