@@ -1,0 +1,655 @@
+"""Training: numbers by hand, runs that go on bit for bit, and Ctrl-C that loses nothing."""
+
+import functools
+import math
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import threading
+
+import numpy as np
+import pytest
+import small
+
+import npt_lib as npt
+from npt_lib.batches import trim
+from npt_lib.progress import SilentBar, progress_bar
+
+SRC, TGT = small.pairs(np.random.default_rng(0), 10)
+
+
+def parameter(value, grad):
+    p = npt.Parameter(np.array(value))
+    p.grad = None if grad is None else np.array(grad)
+    return p
+
+
+# Optimizers, by hand.
+
+def test_sgd_steps_down_the_gradient():
+    p = parameter([1.0, 2.0], [10.0, -4.0])
+    npt.SGD([p], lr=0.1).step()
+    np.testing.assert_allclose(p.value, [0.0, 2.4])
+
+
+def test_momentum_adds_a_part_of_the_last_velocity():
+    p = parameter([0.0], [1.0])
+    sgd = npt.SGD([p], lr=1.0, momentum=0.5)
+    places = []
+    for _ in range(4):
+        sgd.step()
+        places.append(float(p.value[0]))
+    np.testing.assert_allclose(places, [-1.0, -2.5, -4.25, -6.125])
+
+
+def test_adams_first_step_is_the_learning_rate_whatever_the_gradients_size():
+    p = parameter([1.0, 1.0, 1.0], [1e-4, -3.0, 1e5])
+    npt.Adam([p], lr=0.01).step()
+    np.testing.assert_allclose(p.value, [0.99, 1.01, 0.99], rtol=1e-6)
+
+
+def test_adams_steps_by_hand():
+    """Two steps, every number of the algorithm written out."""
+    p = parameter([0.5], [2.0])
+    adam = npt.Adam([p], lr=0.1, betas=(0.9, 0.99), eps=1e-8)
+    adam.step()
+    value = 0.5 - 0.1 * 2.0 / (2.0 + 1e-8)
+    np.testing.assert_allclose(p.value, [value], rtol=1e-12)
+    p.grad = np.array([-1.0])
+    adam.step()
+    mean = (0.9 * 0.1 * 2.0 + 0.1 * -1.0) / (1 - 0.9**2)
+    square = (0.99 * 0.01 * 4.0 + 0.01 * 1.0) / (1 - 0.99**2)
+    np.testing.assert_allclose(p.value, [value - 0.1 * mean / (math.sqrt(square) + 1e-8)],
+                               rtol=1e-12)
+    assert adam.n_steps == 2
+
+
+def test_a_constant_gradient_keeps_steps_at_the_learning_rate():
+    """Only with the bias corrected: without, the first steps would be 10 and 7 times too short."""
+    p = parameter([0.0], [0.3])
+    adam = npt.Adam([p], lr=0.01)
+    for i in range(1, 50):
+        adam.step()
+        assert p.value[0] == pytest.approx(-0.01 * i, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape, kept", [((2, 3), 0.995), ((3,), 1.0), ((), 1.0)])
+def test_weight_decay_shrinks_matrices_only_and_apart_from_the_gradient(shape, kept):
+    p = parameter(np.full(shape, 2.0), np.zeros(shape))
+    npt.Adam([p], lr=0.01, weight_decay=0.5).step()
+    np.testing.assert_allclose(p.value, np.full(shape, 2.0 * kept), rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda ps: npt.SGD(ps, 0.1, 0.9), npt.Adam], ids=["SGD", "Adam"])
+def test_a_parameter_without_gradient_stays_and_the_old_array_too(make):
+    still, moved = parameter([1.0], None), parameter([1.0], [1.0])
+    before = moved.value
+    make({"still": still, "moved": moved}).step()
+    assert still.value == 1.0 and moved.value != 1.0 and before == 1.0
+
+
+@pytest.mark.parametrize("make", [lambda ps: npt.SGD(ps, 0.1, 0.9), npt.Adam], ids=["SGD", "Adam"])
+def test_one_step_may_have_a_learning_rate_of_its_own(make):
+    p, q = parameter([1.0], [1.0]), parameter([1.0], [1.0])
+    one, other = make([p]), make([q])
+    one.step(0.0)
+    assert p.value == 1.0
+    one.step(0.5)
+    other.step(0.25), other.step(0.5)
+    assert p.value != q.value
+    np.testing.assert_allclose(p.value - q.value, 0.25, rtol=1e-6)
+    assert one.lr == other.lr
+
+
+@pytest.mark.parametrize("make", [lambda ps: npt.SGD(ps, 0.1, 0.9), npt.Adam], ids=["SGD", "Adam"])
+def test_an_optimizers_state_is_a_copy_and_goes_into_another(make):
+    rng = np.random.default_rng(0)
+    p, q = parameter([1.0, 2.0], None), parameter([1.0, 2.0], None)
+    one, other = make([p]), make([q])
+    for _ in range(3):
+        p.grad = rng.standard_normal(2)
+        one.step()
+    state = one.state_dict()
+    other.load_state_dict(state)
+    q.value = p.value
+    for value in state.values():
+        value += 7
+    p.grad = q.grad = rng.standard_normal(2)
+    one.step()
+    other.step()
+    np.testing.assert_array_equal(p.value, q.value)
+
+
+@pytest.mark.parametrize("max_norm, scale", [(13.0, 1.0), (20.0, 1.0), (6.5, 0.5), (1.3, 0.1)])
+def test_clipping_scales_all_gradients_together(max_norm, scale):
+    grads = [[3.0, 4.0], [[12.0]], None]
+    ps = [parameter(np.zeros(np.shape(g) if g else 1), g) for g in grads]
+    before = [p.grad for p in ps]
+    assert npt.clip_gradients(ps, max_norm) == pytest.approx(13.0)
+    for p, grad, old in zip(ps, grads, before, strict=True):
+        if grad is None:
+            assert p.grad is None
+        else:
+            np.testing.assert_allclose(p.grad, np.multiply(grad, scale))
+            np.testing.assert_array_equal(old, grad)             # never in place
+
+
+# Schedules.
+
+def test_noam_rises_and_falls_as_in_the_paper():
+    assert npt.noam(1, 512, 4000) == pytest.approx(512**-0.5 * 4000**-1.5)
+    assert npt.noam(4000, 512, 4000) == pytest.approx(512**-0.5 * 4000**-0.5)
+    assert npt.noam(16000, 512, 4000) == pytest.approx(npt.noam(4000, 512, 4000) / 2)
+    rates = [npt.noam(step, 64, 100) for step in range(1, 400)]
+    assert int(np.argmax(rates)) + 1 == 100
+    np.testing.assert_allclose(np.diff(rates[:100]), rates[0])   # a straight rise
+
+
+def test_warmup_cosine_rises_to_its_peak_and_falls_to_zero():
+    rates = [npt.warmup_cosine(step, 0.3, 10, 110) for step in range(1, 130)]
+    np.testing.assert_allclose(rates[:10], 0.03 * np.arange(1, 11))
+    assert rates[59] == pytest.approx(0.15) and max(rates) == rates[9] == pytest.approx(0.3)
+    assert rates[34] == pytest.approx(0.15 * (1 + math.sqrt(0.5)))
+    assert (np.diff(rates[9:110]) < 0).all()
+    assert rates[109:] == [0.0] * 20
+    assert npt.warmup_cosine(1, 0.3, 0, 10) == pytest.approx(0.15 * (1 + math.cos(0.1 * math.pi)))
+
+
+# Batches.
+
+def numbered(n):
+    """Rows that can be told apart: the first source id is the row's number."""
+    src = np.zeros((n, 9), int)
+    src[:, 0], src[:, 1:4] = np.arange(n), 1
+    tgt = np.zeros((n, 8), int)
+    tgt[:, :2] = np.arange(n)[:, None]
+    return src + 0, tgt
+
+
+@pytest.mark.parametrize("n, size", [(12, 4), (10, 4), (7, 7), (5, 8), (3, 1)])
+def test_every_row_comes_once_before_any_comes_twice(n, size):
+    src, tgt = numbered(n)
+    batches = npt.Batches(src, tgt, size, np.random.default_rng(0), pad_id=-1)
+    rows = np.concatenate([next(batches)[0][:, 0] for _ in range(6 * n)])
+    assert len(rows) == 6 * n * min(n, size)
+    passes = rows[: len(rows) // n * n].reshape(-1, n)
+    for one in passes:
+        assert sorted(one) == list(range(n))
+    if n > 4:
+        assert len({tuple(one) for one in passes}) > 3           # a new order each time
+
+
+def test_sources_and_targets_stay_together_and_are_cut_to_the_longest_row():
+    src, tgt = np.zeros((6, 9), int), np.zeros((6, 8), int)
+    for i in range(6):
+        src[i, :i + 1], tgt[i, :i + 2] = i + 1, i + 1
+    batches = npt.Batches(src, tgt, 2, np.random.default_rng(3))
+    widths = set()
+    for s, t in (next(batches) for _ in range(30)):
+        np.testing.assert_array_equal(s[:, 0], t[:, 0])
+        assert s.shape == (2, s.max()) and t.shape == (2, t.max() + 1)
+        widths.add(s.shape[1])
+    assert len(widths) >= 4
+
+
+@pytest.mark.parametrize("ids, least, width", [
+    ([[1, 0, 2, 0, 0], [3, 0, 0, 0, 0]], 1, 3), ([[0, 0], [0, 0]], 1, 1), ([[0, 0, 0]], 2, 2),
+    ([[4, 5]], 1, 2),
+])
+def test_trim_drops_columns_of_padding_at_the_end_only(ids, least, width):
+    found = trim(np.array(ids), 0, least)
+    np.testing.assert_array_equal(found, np.array(ids)[:, :width])
+
+
+def test_batches_go_on_from_a_state():
+    src, tgt = numbered(10)
+    one = npt.Batches(src, tgt, 4, np.random.default_rng(0))
+    for _ in range(3):
+        next(one)
+    state = one.state_dict()
+    other = npt.Batches(src, tgt, 4, np.random.default_rng(99))
+    next(other)
+    other.load_state_dict(state)
+    for _ in range(7):
+        np.testing.assert_array_equal(next(one)[0], next(other)[0])
+
+
+# One step, and the numbers of an evaluation, by hand.
+
+def test_a_step_shifts_the_target_and_ignores_padding():
+    """The decoder reads all but the last token, and is asked for all but the first."""
+    model = small.transformer().astype(np.float64)
+    logits = model(SRC, TGT[:, :-1])
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    surprises = [-math.log(p[i, j, TGT[i, j + 1]]) for i in range(10) for j in range(5)
+                 if TGT[i, j + 1] != 0]
+    assert len(surprises) < 50
+    loss = npt.train_step(model, npt.SGD(model.parameters(), 0.1), (SRC, TGT), None)
+    assert loss == pytest.approx(np.mean(surprises), rel=1e-10)
+
+
+def test_a_step_is_forward_backward_clip_and_step():
+    one, same = (small.transformer().astype(np.float64) for _ in range(2))
+    npt.train_step(one, npt.SGD(one.parameters(), 0.1), (SRC, TGT), np.random.default_rng(3),
+                   lr=0.5, max_norm=0.25, label_smoothing=0.1)
+    logits, backward = same.forward(SRC, TGT[:, :-1], np.random.default_rng(3))
+    _, loss_backward = npt.cross_entropy(logits, TGT[:, 1:], 0, 0.1)
+    backward(loss_backward())
+    norm = math.sqrt(sum((p.grad**2).sum() for p in same.parameters().values()))
+    assert norm > 0.25
+    for (name, p), q in zip(same.parameters().items(), one.parameters().values(), strict=True):
+        np.testing.assert_allclose(q.value, p.value - 0.5 * p.grad * 0.25 / norm, rtol=1e-9,
+                                   atol=1e-12, err_msg=name)
+
+
+def test_steps_start_from_fresh_gradients():
+    model = small.transformer()
+    for p in model.parameters().values():
+        p.grad = np.full(p.shape, 1e6, np.float32)
+    same = small.transformer()
+    for m in (model, same):
+        npt.train_step(m, npt.SGD(m.parameters(), 0.1), (SRC, TGT), None)
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, same.state_dict()[name])
+
+
+def test_evaluation_agrees_with_a_count_by_hand():
+    """One row at a time; a model trained a little, so that some rows are right and some wrong."""
+    task, model = small.copying()
+    adam = npt.Adam(model.parameters(), 3e-3)
+    npt.train(model, adam, npt.Batches(*task.arrays(), 32, np.random.default_rng(0)), None, 130)
+    src, tgt = task.arrays("test")
+    loss, right, tokens, exact = 0.0, 0, 0, 0
+    for s, t in zip(src, tgt, strict=True):
+        wanted = [int(i) for i in t[1:] if i != 0]
+        s = s[s != 0][None]
+        logits = model(s, np.array([[1, *wanted[:-1]]]))[0].astype(np.float64)
+        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        p /= p.sum(axis=-1, keepdims=True)
+        loss -= sum(math.log(p[i, token]) for i, token in enumerate(wanted))
+        right += sum(int(p[i].argmax()) == token for i, token in enumerate(wanted))
+        tokens += len(wanted)
+        written = [int(i) for i in npt.greedy(model, s, tgt.shape[1] - 1)[0] if i != 0]
+        exact += written == wanted
+    for batch_size in (1, 7, 256):
+        found = npt.evaluate(model, src, tgt, batch_size, step=5)
+        assert found.step == 5
+        assert found.loss == pytest.approx(loss / tokens, rel=1e-4)
+        assert found.token_accuracy == pytest.approx(right / tokens, abs=1e-12)
+        assert found.exact_match == pytest.approx(exact / len(src), abs=1e-12)
+    assert 0 < exact < len(src) and right < tokens               # otherwise it has seen nothing
+
+
+def test_evaluation_has_no_dropout_and_touches_no_gradient():
+    model = small.transformer(dropout=0.9)
+    one, again = (npt.evaluate(model, SRC, TGT) for _ in range(2))
+    assert one == again
+    assert all(p.grad is None for p in model.parameters().values())
+
+
+# The loop.
+
+OPTIMIZERS = {"Adam": lambda m: npt.Adam(m.parameters(), 2e-3, weight_decay=0.01),
+              "SGD": lambda m: npt.SGD(m.parameters(), 0.05, momentum=0.9)}
+
+
+class Run:
+    """All that a run needs, fresh from a seed; and all of it that must come out the same."""
+
+    def __init__(self, optimizer="Adam", seed=0, shared_rng=False):
+        self.model = small.transformer(seed)
+        self.optimizer = OPTIMIZERS[optimizer](self.model)
+        self.rng = np.random.default_rng(seed + 1)
+        order = self.rng if shared_rng else np.random.default_rng(seed + 2)
+        self.batches = npt.Batches(SRC, TGT, 4, order)
+
+    def train(self, n_steps, batches=None, **options):
+        self.history = npt.train(
+            self.model, self.optimizer, batches or self.batches, self.rng, n_steps,
+            schedule=lambda step: npt.warmup_cosine(step, 2e-3, 5, 40), validation=(SRC, TGT),
+            every=6, **options)
+        return self.history
+
+    def snapshot(self):
+        states = {**self.model.state_dict(), **self.optimizer.state_dict()}
+        states |= {f"batches {k}": v for k, v in self.batches.state_dict().items()}
+        return states | {"rng": np.array(str(self.rng.bit_generator.state)),
+                         "history": np.array(self.history.to_json())}
+
+
+@functools.cache
+def whole_run(optimizer="Adam", shared_rng=False):
+    """Twenty steps without a stop."""
+    run = Run(optimizer, shared_rng=shared_rng)
+    run.train(20)
+    return run
+
+
+def same_bits(one, other):
+    one, other = one.snapshot(), other.snapshot()
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def test_a_history_has_a_number_for_each_step_and_evaluations_now_and_then():
+    run = Run()
+    history = run.train(20)
+    assert len(history.loss) == len(history.lr) == 20
+    assert history.lr == [npt.warmup_cosine(step, 2e-3, 5, 40) for step in range(1, 21)]
+    assert [e.step for e in history.evaluations] == [6, 12, 18, 20]
+    assert history.evaluations[-1] == npt.evaluate(run.model, SRC, TGT, step=20)
+    assert history.interrupted is False
+    assert np.mean(history.loss[-5:]) < np.mean(history.loss[:5])
+    plain = npt.train(run.model, npt.SGD(run.model.parameters(), 0.02), run.batches, None, 3)
+    assert plain.lr == [0.02] * 3 and plain.evaluations == []
+
+
+def test_dropout_acts_in_training_exactly_when_an_rng_is_passed():
+    losses = []
+    for rng in (None, np.random.default_rng(0), np.random.default_rng(1)):
+        model = small.transformer()
+        losses.append(npt.train_step(model, npt.SGD(model.parameters(), 1.0), (SRC, TGT), rng))
+    assert len(set(losses)) == 3
+    plain = npt.cross_entropy(small.transformer()(SRC, TGT[:, :-1]), TGT[:, 1:], 0)[0]
+    assert losses[0] == pytest.approx(plain)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("shared_rng", [False, True])
+def test_two_runs_from_one_seed_are_the_same(optimizer, shared_rng):
+    one, other = Run(optimizer, shared_rng=shared_rng), Run(optimizer, shared_rng=shared_rng)
+    one.train(8)
+    other.train(8)
+    same_bits(one, other)
+
+
+class Stopping:
+    """Batches that press Ctrl-C, or raise, when the step with this number begins."""
+
+    def __init__(self, batches, at, act):
+        self.batches, self.at, self.act, self.n = batches, at, act, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.n += 1
+        if self.n == self.at:
+            self.act()
+        return next(self.batches)
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+class Killed(BaseException):
+    """What no handler sees: the process is gone."""
+
+
+def die():
+    raise Killed
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("shared_rng", [False, True])
+@pytest.mark.parametrize("stop", [1, 9, 12, 19])
+def test_after_ctrl_c_a_run_goes_on_bit_for_bit(tmp_path, optimizer, shared_rng, stop):
+    """Stopped in the middle of step ``stop``, that step is finished and saved, and nothing lost."""
+    whole = whole_run(optimizer, shared_rng)
+    first = Run(optimizer, shared_rng=shared_rng)
+    next_batch = npt.Batches.__next__
+    calls = []
+
+    def pressing(self):
+        calls.append(None)
+        if len(calls) == stop:
+            press_ctrl_c()
+        return next_batch(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(npt.Batches, "__next__", pressing)
+        history = first.train(20, path=tmp_path / "run.npz")
+    assert history.interrupted and len(history.loss) == stop
+    resumed = Run(optimizer, seed=50, shared_rng=shared_rng)     # nothing of the first is left
+    history = resumed.train(20, path=tmp_path / "run.npz", resume=True)
+    assert not history.interrupted
+    same_bits(resumed, whole)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("killed", [7, 13, 18])
+def test_a_killed_run_goes_on_bit_for_bit_from_its_last_save(tmp_path, optimizer, killed):
+    whole = whole_run(optimizer)
+    path, calls, next_batch = tmp_path / "run.npz", [], npt.Batches.__next__
+
+    def dying(self):
+        calls.append(None)
+        if len(calls) == killed:
+            die()
+        return next_batch(self)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(npt.Batches, "__next__", dying)
+        Run(optimizer).train(20, path=path)
+    with np.load(path) as file:
+        assert len(npt.History.from_json(str(file["history"])).loss) == (killed - 1) // 6 * 6
+    resumed = Run(optimizer, seed=50)
+    resumed.train(20, path=path, resume=True)
+    same_bits(resumed, whole)
+
+
+def test_a_finished_run_does_no_more_and_goes_on_to_a_higher_goal(tmp_path):
+    path = tmp_path / "run.npz"
+    first = Run()
+    first.train(12, path=path)
+    again = Run(seed=50)
+    again.train(12, path=path, resume=True)
+    same_bits(again, first)
+    longer = Run(seed=50)
+    longer.train(20, path=path, resume=True)
+    same_bits(longer, whole_run())
+
+
+def test_without_resume_a_run_starts_again(tmp_path):
+    path = tmp_path / "run.npz"
+    Run().train(6, path=path)
+    fresh, same = Run(seed=1), Run(seed=1)
+    fresh.train(6, path=path)
+    same.train(6)
+    same_bits(fresh, same)
+    assert len(same.train(7, path=tmp_path / "none.npz", resume=True).loss) == 7
+
+
+def test_the_best_checkpoint_has_the_lowest_validation_loss(tmp_path):
+    """The learning rate explodes after a while: the best model is not the last."""
+    path = tmp_path / "run.npz"
+    run = Run()
+    history = npt.train(run.model, run.optimizer, run.batches, run.rng, 30,
+                        schedule=lambda step: 3e-3 if step <= 15 else 0.5,
+                        validation=(SRC, TGT), every=5, path=path)
+    losses = [e.loss for e in history.evaluations]
+    assert losses.index(min(losses)) == 2 and losses[-1] > 1.2 * min(losses)
+    best = npt.evaluate(npt.load(tmp_path / "run.best.npz"), SRC, TGT)
+    assert best.loss == pytest.approx(min(losses), rel=1e-12)
+    last = npt.evaluate(npt.load(path), SRC, TGT)
+    assert last.loss == pytest.approx(losses[-1], rel=1e-12)
+    assert sorted(os.listdir(tmp_path)) == ["run.best.npz", "run.npz"]
+
+
+def test_a_resumed_run_keeps_the_best_of_before(tmp_path):
+    path, best = tmp_path / "run.npz", tmp_path / "run.best.npz"
+    Run().train(12, path=path)
+    before = best.read_bytes()
+    worse = Run(seed=50)
+    npt.train(worse.model, worse.optimizer, worse.batches, worse.rng, 18,
+              schedule=lambda step: 5.0, validation=(SRC, TGT), every=6, path=path, resume=True)
+    assert best.read_bytes() == before
+
+
+def test_batches_that_run_out_end_the_run_evaluated_and_saved(tmp_path):
+    run, path = Run(), tmp_path / "run.npz"
+    batches = [next(run.batches) for _ in range(8)]
+    history = run.train(100, batches=batches, path=path)
+    assert len(history.loss) == 8 and [e.step for e in history.evaluations] == [6, 8]
+    for name, value in npt.load(path).state_dict().items():
+        np.testing.assert_array_equal(value, run.model.state_dict()[name])
+
+
+def test_a_nan_leaves_the_last_checkpoint_and_goes_no_further(tmp_path):
+    run, path = Run(), tmp_path / "run.npz"
+
+    def spoil():
+        run.model.parameters()["encoder.blocks.1.ffn.down.b"].value[2] = np.nan
+
+    with pytest.raises(ValueError) as caught:
+        run.train(20, batches=Stopping(run.batches, 9, spoil), path=path)
+    assert str(caught.value) == ("Step 9: The loss is nan: parameter encoder.blocks.1.ffn.down.b "
+                                 "holds NaN or infinity.")
+    model = npt.load(path)
+    assert all(np.isfinite(value).all() for value in model.state_dict().values())
+    with np.load(path) as file:
+        assert len(npt.History.from_json(str(file["history"])).loss) == 6
+
+
+# Ctrl-C.
+
+def test_ctrl_c_finishes_the_step_and_the_handler_comes_back():
+    before = signal.getsignal(signal.SIGINT)
+    run = Run()
+    during = []
+    history = run.train(20, batches=Stopping(run.batches, 3, lambda: (
+        during.append(signal.getsignal(signal.SIGINT)), press_ctrl_c())))
+    assert len(history.loss) == 3 and history.interrupted
+    assert during[0] is not before and signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_in_the_last_step_is_a_finished_run():
+    run = Run()
+    history = run.train(5, batches=Stopping(run.batches, 5, press_ctrl_c))
+    assert len(history.loss) == 5 and not history.interrupted
+    assert [e.step for e in history.evaluations] == [5]
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    before = signal.getsignal(signal.SIGINT)
+    run = Run()
+
+    def twice():
+        press_ctrl_c()
+        press_ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        run.train(20, batches=Stopping(run.batches, 3, twice))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("error", [RuntimeError, Killed])
+def test_the_handler_comes_back_after_an_error(error):
+    before = signal.getsignal(signal.SIGINT)
+    run = Run()
+
+    def fail():
+        raise error
+
+    with pytest.raises(error):
+        run.train(20, batches=Stopping(run.batches, 3, fail))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_training_works_in_another_thread():
+    """There signals cannot be handled, and are left alone."""
+    run, before = Run(), signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=run.train, args=(3,))
+    thread.start()
+    thread.join()
+    assert len(run.history.loss) == 3 and signal.getsignal(signal.SIGINT) is before
+
+
+# The progress bar.
+
+SCRIPT = """
+import numpy as np, sys
+sys.path.insert(0, "tests")
+import small, npt_lib as npt
+model = small.transformer()
+batches = npt.Batches(*small.pairs(np.random.default_rng(0)), 4, np.random.default_rng(0))
+npt.train(model, npt.Adam(model.parameters()), batches, None, 5)
+print("trained")
+"""
+
+
+def environment(**changes):
+    quiet = {k: v for k, v in os.environ.items() if k != "TQDM_DISABLE"}
+    return {**quiet, **changes}
+
+
+def in_a_terminal(**changes):
+    """What the script shows on a terminal of its own."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=theirs, stderr=theirs,
+                          stdin=theirs, env=environment(**changes)) as process:
+        os.close(theirs)
+        shown = b""
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                more = os.read(ours, 10_000)
+            except OSError:                                      # the terminal is closed
+                break
+            if not more:
+                break
+            shown += more
+        process.wait(60)
+    os.close(ours)
+    return shown.decode()
+
+
+def test_a_terminal_shows_a_bar():
+    shown = in_a_terminal()
+    assert "5/5" in shown and "100%" in shown and "trained" in shown
+
+
+def test_no_bar_where_nobody_watches_or_when_it_is_unwanted():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True,
+                          env=environment(), check=True)
+    assert (done.stdout, done.stderr) == ("trained\n", "")
+    assert in_a_terminal(TQDM_DISABLE="1").split() == ["trained"]
+
+
+class Terminal:
+    def isatty(self):
+        return True
+
+    def write(self, text): ...
+
+    def flush(self): ...
+
+
+@pytest.mark.parametrize("disable, silent", [(None, False), ("", False), ("0", False), ("1", True),
+                                             ("true", True)])
+def test_the_bar_starts_where_the_run_stands(monkeypatch, disable, silent):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    if disable is None:
+        monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    else:
+        monkeypatch.setenv("TQDM_DISABLE", disable)
+    bar = progress_bar(3, 10)
+    assert isinstance(bar, SilentBar) == silent
+    if not silent:
+        assert (bar.n, bar.total) == (3, 10)
+    bar.update(1)
+    bar.close()
+
+
+def test_without_tqdm_training_is_silent(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TQDM_DISABLE", "")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert isinstance(progress_bar(0, 1), SilentBar)
