@@ -106,12 +106,12 @@ def derive(
 
 def gradients(forward: Callable[..., Any], dy: Any, inputs: Case) -> Any:
     """dL/dx for every float input, one entry at a time."""
-    inputs = tuple(x.astype(float) if _is_float(x) else x for x in inputs)
+    exact = tuple(x.astype(float) if _is_float(x) else x for x in inputs)
 
     def loss() -> float:
-        return float(np.sum(_first(forward(*inputs)) * dy))
+        return float(np.sum(_first(forward(*exact)) * dy))
 
-    found = tuple(numeric_gradient(loss, x) for x in inputs if _is_float(x))
+    found = tuple(numeric_gradient(loss, x) for x in exact if _is_float(x))
     return found[0] if len(found) == 1 else found
 
 
