@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from docutils import nodes
 from myst_nb.core.render import NbElementRenderer
 
-from npt_lib.svg import themed
+from npt_lib.figures.svg import themed
 
 LINK = re.compile(r'<a href="([^"]+)\.ipynb"([^>]*)>(.*?)</a>', re.S)
 

@@ -15,12 +15,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import display
 
-from .arrays import column, heatmap, matrix, row
-from .diagrams import flow, shapes
-from .model_map import show_map
-from .moves import broadcasting, move, product
-from .svg import INK, LINE, MUTED, PALETTE, Picture, fixed, num
-from .tables import error_table, show_source, table
+from .figures.arrays import column, heatmap, matrix, row
+from .figures.diagrams import flow, shapes
+from .figures.model_map import show_map
+from .figures.moves import broadcasting, move, product
+from .figures.svg import INK, LINE, MUTED, PALETTE, Picture, fixed, num
+from .figures.tables import error_table, show_source, table
 
 __all__ = ["axes", "bars", "broadcasting", "column", "error_table", "flow", "gradient_sizes",
            "heatmap", "lines", "matrix", "move", "picture", "product", "row", "shapes", "show",

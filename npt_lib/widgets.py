@@ -11,7 +11,7 @@ from itertools import product
 import ipywidgets as live
 import numpy as np
 
-from .svg import Picture, themed
+from .figures.svg import Picture, themed
 
 MOST_FRAMES = 60
 

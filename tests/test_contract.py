@@ -152,7 +152,7 @@ def test_inference_keeps_nothing(case):
 
 # The lint: names that a backward reads are bound once.
 
-FILES = sorted(Path(npt_lib.__file__).parent.glob("*.py"))
+FILES = sorted(Path(npt_lib.__file__).parent.rglob("*.py"))
 
 
 def stored(tree):

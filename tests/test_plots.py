@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from npt_lib import plots
-from npt_lib.map_parts import CHAPTERS
-from npt_lib.svg import (
+from npt_lib.figures.map_parts import CHAPTERS
+from npt_lib.figures.svg import (
     INK,
     MINUS,
     PALETTE,

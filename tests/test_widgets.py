@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npt_lib import plots
-from npt_lib.svg import Picture, rect
+from npt_lib.figures.svg import Picture, rect
 from npt_lib.widgets import MOST_FRAMES, explore
 
 WORDS = ["the", "cat", "lost"]
