@@ -4,14 +4,9 @@ import math
 
 import numpy as np
 
-from npt_lib.layers import (
-    as_ids,
-    check_mask,
-    check_numbers,
-    softmax_gradient,
-    softmax_in_place,
-)
+from npt_lib.layers import softmax_gradient, softmax_in_place
 from npt_lib.module import Array, Backward
+from npt_lib.require import as_ids, check_attention
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, Backward]:
@@ -52,19 +47,3 @@ def padding_mask(ids: Array, pad_id: int = 0) -> Array:
     if ids.ndim != 2:
         raise ValueError(f"ids must have two axes (B, S), got shape {ids.shape}.")
     return (ids != pad_id)[:, None, None, :]
-
-
-def check_attention(q: Array, k: Array, v: Array, mask: Array | None) -> None:
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        check_numbers(name, x)
-    if not (q.ndim == k.ndim == v.ndim >= 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]):
-        raise ValueError(
-            f"q, k and v must share their leading axes, got {q.shape}, {k.shape} and {v.shape}."
-        )
-    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or 0 in k.shape[-2:]:
-        raise ValueError(
-            "q (..., T, K), k (..., S, K) and v (..., S, K') must agree in K and S, at least 1, "
-            f"got {q.shape}, {k.shape} and {v.shape}."
-        )
-    if mask is not None:
-        check_mask(mask, (*q.shape[:-1], k.shape[-2]))

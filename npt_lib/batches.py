@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from npt_lib.layers import as_ids
 from npt_lib.module import Array, Rng
+from npt_lib.require import as_ids
 
 Batch = tuple[Array, Array]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from npt_lib.feed_forward import check_activation
-from npt_lib.multihead import check_heads
+from npt_lib.require import check_heads
 
 POSITIONS = ("sinusoidal", "learned")
 

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from npt_lib.layers import as_ids, check_floats, check_width, normal
+from npt_lib.layers import normal
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
+from npt_lib.require import check_floats, check_ids, check_length, check_width
 
 
 class Embedding(Module):
@@ -120,20 +121,3 @@ def check_places(name: str, x: Array, start: int, table: Array) -> int:
         raise ValueError(f"{name} needs x (..., T, D) and start of at least 0, "
                          f"got shape {x.shape} and start={start}.")
     return check_length(start + x.shape[-2], table.shape[0])
-
-
-def check_length(n: int, max_len: int) -> int:
-    if n > max_len:
-        raise ValueError(f"{n} tokens, but max_len={max_len}.")
-    return n
-
-
-def check_ids(name: str, ids: Array, n_vocab: int) -> Array:
-    """The ids as an array; refuses those that are not integers or lie outside the vocabulary."""
-    ids = as_ids(name, ids)
-    if ids.dtype.kind not in "iu":
-        raise ValueError(f"{name} ids must be integers, got {ids.dtype}.")
-    wrong = ids[(ids < 0) | (ids >= n_vocab)]
-    if wrong.size:
-        raise ValueError(f"{name} id {wrong[0]} is outside the vocabulary of {n_vocab}.")
-    return ids

@@ -6,9 +6,9 @@ import numpy as np
 
 from npt_lib.batches import check_pairs, trim
 from npt_lib.generate import greedy
-from npt_lib.layers import as_ids
 from npt_lib.loss import cross_entropy
 from npt_lib.module import Array
+from npt_lib.require import as_ids
 from npt_lib.transformer import Transformer
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npt_lib.embedding import check_ids
 from npt_lib.layers import softmax
 from npt_lib.module import Array, Rng
+from npt_lib.require import check_ids
 from npt_lib.transformer import DecodingState, Transformer
 
 

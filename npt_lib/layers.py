@@ -1,11 +1,11 @@
 """The two building blocks of chapter 1: softmax, and the linear layer."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
+from npt_lib.require import check_floats, check_mask, check_width
 
 
 def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
@@ -83,45 +83,3 @@ class Linear(Module):
 def sum_rows(x: Array) -> Array:
     """The sum over the first axis of a matrix, as a product with a row of ones: BLAS is faster."""
     return np.ones(x.shape[0], x.dtype) @ x
-
-
-def check_numbers(name: str, x: Array) -> None:
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must be an array of numbers, got {described(x)}.")
-
-
-def check_floats(name: str, x: Array) -> None:
-    if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or x.ndim == 0:
-        raise ValueError(f"{name} needs an array of floats, got {described(x)}.")
-
-
-def check_mask(mask: Array, shape: tuple[int, ...]) -> None:
-    """Refuse a mask that is not boolean or does not broadcast to the scores' shape."""
-    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
-        raise ValueError(f"mask must be boolean, True = may attend, got {described(mask)}.")
-    try:
-        fits = np.broadcast_shapes(mask.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        axes = "(B, H, T, S)" if len(shape) == 4 else "(..., T, S)"
-        raise ValueError(f"mask {mask.shape} does not broadcast to scores {axes} = {shape}.")
-
-
-def check_width(name: str, x: Array, width: int) -> None:
-    check_numbers(f"What {name} reads", x)
-    if x.shape[-1:] != (width,):
-        raise ValueError(f"{name} needs a last axis of {width}, got shape {x.shape}.")
-
-
-def as_ids(name: str, ids: Any) -> Array:
-    """The ids as an array; refuses rows of different lengths."""
-    try:
-        return np.asarray(ids)
-    except ValueError:
-        raise ValueError(f"{name} ids must be rows of one length, padded at the end.") from None
-
-
-def described(x: Any) -> str:
-    """What an array, or what is not one, is: for messages."""
-    return f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__

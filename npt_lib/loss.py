@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from npt_lib.embedding import check_ids
-from npt_lib.layers import check_floats, softmax_in_place
+from npt_lib.layers import softmax_in_place
 from npt_lib.module import Array, Backward
+from npt_lib.require import check_floats, check_ids
 
 
 def cross_entropy(

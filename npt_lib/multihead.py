@@ -3,8 +3,9 @@
 import numpy as np
 
 from npt_lib.attention import attention
-from npt_lib.layers import Linear, check_numbers, check_width
+from npt_lib.layers import Linear
 from npt_lib.module import Array, Backward, Module, Rng
+from npt_lib.require import check_axes, check_heads, check_sequence
 
 
 def split_heads(x: Array, n_heads: int) -> Array:
@@ -138,20 +139,3 @@ class CrossAttention(Module):
         """The newest position alone, (B, 1, D), over keys and values that were remembered."""
         heads, _ = attention(split_heads(self.q(x), self.n_heads), k, v, mask)
         return self.out(merge_heads(heads))
-
-
-def check_heads(d_model: int, n_heads: int) -> None:
-    if d_model < 1 or n_heads < 1 or d_model % n_heads:
-        raise ValueError(f"d_model={d_model} must be divisible by n_heads={n_heads}.")
-
-
-def check_sequence(name: str, x: Array, d_model: int) -> None:
-    check_axes(name, x, "(B, T, D)")
-    check_width(name, x, d_model)
-
-
-def check_axes(name: str, x: Array, axes: str) -> None:
-    """Refuse what has not as many axes as the text names."""
-    check_numbers(f"What {name} reads", x)
-    if x.ndim != axes.count(",") + 1:
-        raise ValueError(f"{name} needs axes {axes}, got shape {x.shape}.")

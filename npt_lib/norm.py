@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from npt_lib.layers import check_floats, check_width, sum_rows
+from npt_lib.layers import sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
+from npt_lib.require import check_floats, check_width
 
 
 class LayerNorm(Module):

@@ -7,18 +7,11 @@ import numpy as np
 from npt_lib.attention import causal_mask, padding_mask
 from npt_lib.config import Config
 from npt_lib.decoder import BlockCache, Decoder
-from npt_lib.embedding import (
-    Embedding,
-    LearnedPositions,
-    SinusoidalPositions,
-    Unembedding,
-    check_ids,
-    check_length,
-)
+from npt_lib.embedding import Embedding, LearnedPositions, SinusoidalPositions, Unembedding
 from npt_lib.encoder import Encoder
-from npt_lib.layers import as_ids
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.norm import Dropout
+from npt_lib.require import as_ids, check_ids, check_length
 
 
 class InputEmbedding(Module):

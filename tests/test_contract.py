@@ -212,7 +212,7 @@ def functions():
 
 
 def test_files_and_functions_are_short():
-    lengths = {path.name: len(path.read_text("utf8").splitlines()) for path in FILES}
+    lengths = {str(path): len(path.read_text("utf8").splitlines()) for path in FILES}
     assert {name: n for name, n in lengths.items() if n > 200} == {}
     assert np.median([f.end_lineno - f.lineno + 1 for f in functions()]) <= 12
 
@@ -222,7 +222,7 @@ def test_docstrings_are_short():
     assert long == set()
 
 
-ORDER = ["module", "gradcheck", "layers", "attention", "multihead", "feed_forward", "config",
+ORDER = ["module", "require", "gradcheck", "layers", "attention", "multihead", "feed_forward", "config",
          "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer", "generate",
          "loss", "optim", "batches", "evaluate", "checkpoint", "progress", "run", "train", "peek"]
 
