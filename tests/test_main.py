@@ -22,7 +22,8 @@ def test_a_wrong_gradient_is_reported(monkeypatch, capsys):
     def wrong(y, dy):
         return 2 * y * dy
 
-    monkeypatch.setattr("npt_lib.attention.softmax_gradient", wrong)
+    module = sys.modules["npt_lib.attention"]         # npt_lib.attention itself is the function
+    monkeypatch.setattr(module, "softmax_gradient", wrong)
     monkeypatch.setattr(self_check, "learning", lambda: (True, "learning"))
     assert self_check.main() == 1
     printed = capsys.readouterr().out
