@@ -3,8 +3,9 @@
 import subprocess
 import sys
 
-import npt_lib
 import numpy as np
+
+import npt_lib
 from npt_lib import __main__ as self_check
 
 
