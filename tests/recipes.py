@@ -1,7 +1,8 @@
 """How each task is learned: sizes, steps, learning rate. One place, for the tests that train.
 
 Found by trying: Adam with its defaults, a warm-up of 100 steps to the peak and a cosine to zero
-after it. Dropout is off: the data of these tasks does not repeat itself enough to overfit.
+after it. Dropout is off: with 20,000 pairs these models do not overfit. Fewer pairs would cost
+more than fewer steps: with 4,000, one held-out sequence in 200 still goes wrong.
 """
 
 import time
@@ -43,6 +44,6 @@ BOOK = {"d_model": 64, "n_heads": 4, "d_ff": 256, "n_layers": 2}
 
 BY_HEART = Recipe(TINY, n_steps=100, batch_size=8, peak=5e-3, warmup=20)
 SHORT = Recipe(TINY, n_steps=600, peak=5e-3)                 # sequences of 2 to 5 tokens
-SEQUENCES = Recipe(BOOK, n_steps=1200)
+SEQUENCES = Recipe({"d_model": 64, "d_ff": 128, "n_layers": 1}, n_steps=1500, peak=3e-3)
 NUMBER_WORDS = Recipe(BOOK, n_steps=1200)
 NOUN_PHRASES = Recipe(BOOK, n_steps=1000)

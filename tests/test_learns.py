@@ -117,7 +117,7 @@ def test_attention_looks_where_a_copy_comes_from():
 @pytest.mark.parametrize("make", [tasks.copy_task, tasks.reverse_numbers, tasks.sort_numbers,
                                   tasks.identity_strings, tasks.reverse_strings])
 def test_sequences_never_seen_are_all_right(make):
-    task = make(np.random.default_rng(0))
+    task = make(np.random.default_rng(0), n_train=20_000)
     assert held_out(task) == 400
     model, _ = SEQUENCES.train(task)
     assert share_right(model, task) == 1.0
