@@ -14,12 +14,17 @@ from npt_lib.tokenizer import SPECIAL, from_dict
 
 SENTENCE = "the cat lost her red ball"
 
+
+def has_no_special(text):
+    return not any(token in text for token in SPECIAL)
+
+
 words = st.text(st.characters(exclude_characters="-", exclude_categories=["Z", "C"]), min_size=1)
 word_texts = st.builds(
     lambda parts, gaps: "".join(w + g for w, g in zip(parts, gaps, strict=False)) + parts[-1],
     st.lists(words, min_size=1, max_size=6),
     st.lists(st.sampled_from([" ", "-"]), min_size=5, max_size=5),
-).map(lambda text: unicodedata.normalize("NFC", text))
+).map(lambda text: unicodedata.normalize("NFC", text)).filter(has_no_special)
 
 
 def raises(message):
@@ -50,7 +55,7 @@ def test_a_hyphen_between_words_is_a_token():
     assert tok.decode(tok.encode("two hundred and forty-two")) == "two hundred and forty-two"
 
 
-@given(st.lists(st.text(max_size=12), min_size=1, max_size=5))
+@given(st.lists(st.text(max_size=12).filter(has_no_special), min_size=1, max_size=5))
 def test_characters_round_trip(texts):
     tok = CharTokenizer.from_texts(texts)
     for text in texts:
