@@ -90,8 +90,8 @@ EXERCISES = [
     ),
     predict(
         "3.2",
-        "CrossAttention(12, 4, rng) reads x (2, 5, 12) and a memory (2, 7, 12). Which shape have "
-        "its attention weights?",
+        "CrossAttention(12, 4, rng) reads x (2, 5, 12) and a memory (2, 7, 12). Which shape do "
+        "its attention weights have?",
         (2, 4, 5, 7),
         mistakes=[
             Mistake("keys and queries exchanged", (2, 4, 7, 5),
