@@ -98,11 +98,11 @@ def load_run(
 @contextmanager
 def ctrl_c() -> Iterator[Callable[[], bool]]:
     """Inside, the first Ctrl-C only asks, so that the step at hand is finished; the next stops."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    asked, old = threading.Event(), signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or old in (signal.SIG_IGN, None):     # signals are not ours to handle
         yield asked.is_set
         return
-    old = signal.getsignal(signal.SIGINT)
 
     def ask(number: int, frame: Any) -> None:
         asked.set()

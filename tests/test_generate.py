@@ -157,7 +157,7 @@ def test_a_batch_is_written_like_each_row_alone(write_with):
 # Sampling.
 
 def test_sampling_agrees_with_the_probabilities():
-    """Chi-square of 20,000 first tokens; 27.9 is its 0.1 % quantile for 9 kinds of token."""
+    """Chi-square of 20,000 first tokens; 26.1 is its 0.1 % quantile for 9 kinds of token."""
     model, src, _ = make(seed=2)
     n = 20_000
     many = np.repeat(src[3:4], n, axis=0)
@@ -170,7 +170,7 @@ def test_sampling_agrees_with_the_probabilities():
         likely = p * n > 5
         assert likely.sum() >= 4
         chi = ((seen - p * n) ** 2 / (p * n))[likely].sum()
-        assert chi < 27.9, (temperature, chi)
+        assert chi < 26.1, (temperature, chi)
         assert seen[~likely].sum() < 60
 
 

@@ -28,6 +28,14 @@ def parameter(value, grad):
     return p
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C raises, as in a terminal: a process in the background may be deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # Optimizers, by hand.
 
 def test_sgd_steps_down_the_gradient():
@@ -561,6 +569,14 @@ def test_the_handler_comes_back_after_an_error(error):
     with pytest.raises(error):
         run.train(20, batches=Stopping(run.batches, 3, fail))
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_where_ctrl_c_is_ignored_it_stays_ignored():
+    """As in a background job: the keyboard is somebody else's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    run = Run()
+    history = run.train(6, batches=Stopping(run.batches, 3, press_ctrl_c))
+    assert len(history.loss) == 6 and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_training_works_in_another_thread():
