@@ -293,6 +293,16 @@ def test_evaluation_agrees_with_a_count_by_hand():
     assert 0 < exact < len(src) and right < tokens               # otherwise it has seen nothing
 
 
+def test_padding_that_a_model_would_write_counts_for_nothing():
+    """A model that finds padding likeliest everywhere has no token right."""
+    model = small.transformer()
+    table, norm = model.unembed.table.value, model.decoder.blocks[-1].norm3
+    norm.bias.value = np.full(8, 50, np.float32)
+    table[0] = np.abs(table).max()
+    assert not model(SRC, TGT[:, :-1]).argmax(axis=-1).any()
+    assert (TGT[:, 1:] == 0).any() and npt.evaluate(model, SRC, TGT).token_accuracy == 0.0
+
+
 def test_evaluation_has_no_dropout_and_touches_no_gradient():
     model = small.transformer(dropout=0.9)
     one, again = (npt.evaluate(model, SRC, TGT) for _ in range(2))
