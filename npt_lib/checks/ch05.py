@@ -6,21 +6,19 @@ from npt_lib.exercises import Mistake, code, derive, predict
 
 rng = np.random.default_rng(5)
 
-WORDS = {"<pad>": 0, "<bos>": 1, "<eos>": 2, "ball": 3, "cat": 4, "her": 5, "lost": 6, "red": 7,
-         "the": 8}
+VOCABULARY = ["<pad>", "<bos>", "<eos>", "ball", "cat", "her", "lost", "red", "the"]
+WORDS = {word: i for i, word in enumerate(VOCABULARY)}
 STORIES = ["the cat lost her red ball", "the cat lost the ball", "her ball"]
 
+ids = np.array([[8, 4, 6, 5, 7, 3], [8, 4, 6, 8, 3, 0]])
+table, places = rng.standard_normal((9, 5)), rng.standard_normal((7, 5))
 
-def make_targets(texts, ids_of, bos=(1,), eos=(2,)):
+
+def make_targets(texts, ids_of, bos=(1,), eos=(2,), pad=0, front=False):
     rows = [[*bos, *(ids_of[word] for word in text.split()), *eos] for text in texts]
     longest = max(map(len, rows))
-    return np.array([row + [0] * (longest - len(row)) for row in rows])
-
-
-def padded_in_front(texts, ids_of):
-    rows = [[i for i in row if i] for row in make_targets(texts, ids_of).tolist()]
-    longest = max(map(len, rows))
-    return np.array([[0] * (longest - len(row)) + row for row in rows])
+    fill = [[pad] * (longest - len(row)) for row in rows]
+    return np.array([f + row if front else row + f for row, f in zip(rows, fill, strict=True)])
 
 
 def end_after_padding(texts, ids_of):
@@ -28,68 +26,51 @@ def end_after_padding(texts, ids_of):
     return np.concatenate([rows, np.full((len(rows), 1), 2)], axis=1)
 
 
-def padded_with_eos(texts, ids_of):
-    rows = make_targets(texts, ids_of)
-    return np.where(rows == 0, 2, rows)
+def root(table):
+    return np.sqrt(table.shape[1])
 
 
-def scatter(table, ids, dx):
+def scatter(dy, ids, table):
     dtable = np.zeros_like(table)
-    np.add.at(dtable, ids, dx)
+    np.add.at(dtable, ids, dy)
     return dtable
 
 
-def by_place(places, dy):
+def scaled_word(ids, table, places):
+    return table[ids] * root(table) + places[:ids.shape[1]]
+
+
+def scaled_sum(ids, table, places):
+    return (table[ids] + places[:ids.shape[1]]) * root(table)
+
+
+def to_table(dy, ids, table):
+    return scatter(dy * root(table), ids, table)
+
+
+def to_places(dy, places):
     dplaces = np.zeros_like(places)
     dplaces[:dy.shape[1]] = dy.sum(axis=0)
     return dplaces
 
 
-def enter(ids, table, places):
-    scale = np.sqrt(table.shape[1])
-    y = table[ids] * scale + places[:ids.shape[1]]
-
-    def backward(dy):
-        return scatter(table, ids, dy * scale), by_place(places, dy)
-
-    return y, backward
+def scaled_places(dy, places):
+    return to_places(dy * root(places), places)
 
 
-def entering(dtable, dplaces):
-    """A right forward with these two gradients, each a function of dy and the arguments."""
-    def answer(ids, table, places):
-        y, _ = enter(ids, table, places)
+def entrance(forward=scaled_word, dtable=to_table, dplaces=to_places):
+    """Words and places put together by these three; the defaults are right."""
+    def enter(ids, table, places):
+        y = forward(ids, table, places)
         return y, lambda dy: (dtable(dy, ids, table), dplaces(dy, places))
-    return answer
 
-
-def right_table(dy, ids, table):
-    return scatter(table, ids, dy * np.sqrt(table.shape[1]))
-
-
-def right_places(dy, places):
-    return by_place(places, dy)
+    return enter
 
 
 def buffered(dy, ids, table):
     dtable = np.zeros_like(table)
-    dtable[ids] += dy * np.sqrt(table.shape[1])
+    dtable[ids] += dy * root(table)
     return dtable
-
-
-def first_sentence(dy, places):
-    return by_place(places, dy[:1])
-
-
-def scaled_after(ids, table, places):
-    scale = np.sqrt(table.shape[1])
-    y = (table[ids] + places[:ids.shape[1]]) * scale
-    return y, lambda dy: (scatter(table, ids, dy * scale), by_place(places, dy * scale))
-
-
-def unscaled(ids, table, places):
-    y = table[ids] + places[:ids.shape[1]]
-    return y, lambda dy: (scatter(table, ids, dy), by_place(places, dy))
 
 
 def rotate(x, t):
@@ -102,19 +83,12 @@ def rotate(x, t):
     return y
 
 
-def cosines_only(dy, x, t):
-    return (rotate(dy, t) + rotate(dy, -t)) / 2
-
-
 def all_plus(dy, x, t):
     """Both sines with a plus: the column of the second output has lost its sign."""
     dx = rotate(dy, -t)
     dx[:, 0::2] = rotate(dy, t)[:, 0::2]
     return dx
 
-
-ids = np.array([[8, 4, 6, 5, 7, 3], [8, 4, 6, 8, 3, 0]])
-table, places = rng.standard_normal((9, 5)), rng.standard_normal((7, 5))
 
 EXERCISES = [
     predict(
@@ -135,7 +109,7 @@ EXERCISES = [
     ),
     predict(
         "5.2",
-        "x is (2, 7, 5) and table is (11, 5). Which shape has x[:, -1:] @ table.T?",
+        "x is (2, 7, 5) and table is (11, 5). Which shape has\nx[:, -1:] @ table.T?",
         (2, 1, 11),
         mistakes=[
             Mistake("the axis of places is gone", (2, 11),
@@ -153,7 +127,8 @@ EXERCISES = [
         make_targets,
         cases=[(STORIES, WORDS), (STORIES[1:], WORDS), (STORIES[::-1], WORDS)],
         mistakes=[
-            Mistake("the padding is in front", padded_in_front,
+            Mistake("the padding is in front",
+                    lambda texts, ids_of: make_targets(texts, ids_of, front=True),
                     "At which position should every text begin?"),
             Mistake("<eos> comes after the padding", end_after_padding,
                     "After which token is a text over?"),
@@ -164,7 +139,8 @@ EXERCISES = [
             Mistake("neither <bos> nor <eos>",
                     lambda texts, ids_of: make_targets(texts, ids_of, bos=(), eos=()),
                     "Which two tokens does a target have besides its words?"),
-            Mistake("padded with <eos>", padded_with_eos,
+            Mistake("padded with <eos>",
+                    lambda texts, ids_of: make_targets(texts, ids_of, pad=2),
                     "Which id tells a mask that there is nothing to see?"),
         ],
     ),
@@ -172,28 +148,33 @@ EXERCISES = [
         "5.4",
         "Write enter(ids, table, places): y = table[ids] * sqrt(D) + the first T rows of places, "
         "with its backward under it, which returns dtable, dplaces.",
-        enter,
+        entrance(),
         cases=[(ids, table, places), (ids[:, :4], table, places[:4])],
         mistakes=[
-            Mistake("repeated ids do not add up", entering(buffered, right_places),
+            Mistake("repeated ids do not add up", entrance(dtable=buffered),
                     "What does dtable[ids] += ... do when an id comes twice?"),
-            Mistake("the scale is forgotten on the way back", entering(
-                        lambda dy, ids, table: scatter(table, ids, dy), right_places),
+            Mistake("the scale is forgotten on the way back", entrance(dtable=scatter),
                     "How much does y move when an entry of the table moves by 1?"),
-            Mistake("dplaces has only the first sentence", entering(right_table, first_sentence),
+            Mistake("dplaces has only the first sentence",
+                    entrance(dplaces=lambda dy, places: to_places(dy[:1], places)),
                     "How many sentences did each row of places go into?"),
-            Mistake("dplaces is the mean over the sentences, not the sum", entering(
-                        right_table, lambda dy, places: by_place(places, dy) / len(dy)),
+            Mistake("dplaces is the mean over the sentences, not the sum",
+                    entrance(dplaces=lambda dy, places: to_places(dy, places) / len(dy)),
                     "What is broadcast forwards: is it averaged or added up backwards?"),
             Mistake("dplaces is not summed over the batch",
-                    entering(right_table, lambda dy, places: dy),
+                    entrance(dplaces=lambda dy, places: dy),
                     "Which shape does a gradient of places have?"),
-            Mistake("dplaces is scaled, too", entering(
-                        right_table, lambda dy, places: by_place(places, dy * np.sqrt(5))),
+            Mistake("dplaces has rows only for the places that were used",
+                    entrance(dplaces=lambda dy, places: dy.sum(axis=0)),
+                    "Which shape must a gradient always have, and what gets the rest of it?"),
+            Mistake("dplaces is scaled, too", entrance(dplaces=scaled_places),
                     "Do the places pass through the multiplication by sqrt(D)?"),
-            Mistake("the sum is scaled, not the word", scaled_after,
+            Mistake("the sum is scaled, not the word",
+                    entrance(scaled_sum, dplaces=scaled_places),
                     "What becomes of the ratio of word and place if both are scaled?"),
-            Mistake("nothing is scaled", unscaled,
+            Mistake("nothing is scaled",
+                    entrance(lambda ids, table, places: table[ids] + places[:ids.shape[1]],
+                             scatter),
                     "How long is a row of the table beside a row of places at a large width?"),
         ],
     ),
@@ -207,7 +188,7 @@ EXERCISES = [
         mistakes=[
             Mistake("dy is turned forwards again", lambda dy, x, t: rotate(dy, t),
                     "Which rotation undoes a rotation, and what does transposing its matrix do?"),
-            Mistake("only the cosines", cosines_only,
+            Mistake("only the cosines", lambda dy, x, t: (rotate(dy, t) + rotate(dy, -t)) / 2,
                     "Does x_2i touch only y_2i?"),
             Mistake("both sines have a plus", all_plus,
                     "With which sign does x_2i enter y_2i+1?"),
