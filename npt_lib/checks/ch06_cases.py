@@ -1,0 +1,120 @@
+"""What the exercises of chapter 6 compare with: right answers, and known mistakes."""
+
+import numpy as np
+
+EPS = 1e-5
+
+
+def mean(x, axis=-1):
+    return x.mean(axis=axis, keepdims=True)
+
+
+def normalised(x, axis=-1, eps=EPS, divisor=np.sqrt):
+    c = x - mean(x, axis)
+    return c / divisor(mean(c * c, axis) + eps)
+
+
+def layer_norm(x, gain, bias):
+    return normalised(x) * gain + bias
+
+
+def with_norm(norm):
+    """layer_norm with another way to normalise."""
+    return lambda x, gain, bias: norm(x) * gain + bias
+
+
+def eps_outside(x):
+    c = x - mean(x)
+    return c / (np.sqrt(mean(c * c)) + EPS)
+
+
+def one_less(x):
+    c = x - mean(x)
+    return c / np.sqrt((c * c).sum(axis=-1, keepdims=True) / (x.shape[-1] - 1) + EPS)
+
+
+def no_eps(x):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return normalised(x, eps=0.0)
+
+
+def dropped(x, factor, backward_factor=None):
+    if backward_factor is None:
+        backward_factor = factor
+    return x * factor, lambda dy: dy * backward_factor
+
+
+def drop_words(x, p, rng):
+    return dropped(x, (rng.random((*x.shape[:-1], 1)) >= p) / (1 - p))
+
+
+def drop_entries(x, p, rng):
+    return dropped(x, (rng.random(x.shape) >= p) / (1 - p))
+
+
+def keep_below(x, p, rng):
+    return dropped(x, (rng.random((*x.shape[:-1], 1)) < p) / (1 - p))
+
+
+def unscaled(x, p, rng):
+    return dropped(x, rng.random((*x.shape[:-1], 1)) >= p)
+
+
+def scaled_down(x, p, rng):
+    return dropped(x, (rng.random((*x.shape[:-1], 1)) >= p) * (1 - p))
+
+
+def drawn_again(x, p, rng):
+    first, second = ((rng.random((*x.shape[:-1], 1)) >= p) / (1 - p) for _ in range(2))
+    return dropped(x, first, second)
+
+
+def passed_through(x, p, rng):
+    return dropped(x, (rng.random((*x.shape[:-1], 1)) >= p) / (1 - p), np.ones(1))
+
+
+def pre_norm_sublayer(x, norm, f):
+    h, norm_backward = norm.forward(x)
+    h, f_backward = f.forward(h)
+    return x + h, lambda dy: dy + norm_backward(f_backward(dy))
+
+
+def post_norm(x, norm, f):
+    h, f_backward = f.forward(x)
+    y, norm_backward = norm.forward(x + h)
+
+    def backward(dy):
+        dx = norm_backward(dy)
+        return dx + f_backward(dx)
+
+    return y, backward
+
+
+def normed_trunk(x, norm, f):
+    n, norm_backward = norm.forward(x)
+    h, f_backward = f.forward(n)
+    return n + h, lambda dy: norm_backward(dy + f_backward(dy))
+
+
+def with_backward(mistaken):
+    """pre_norm_sublayer with another backward: mistaken(dy, norm_backward, f_backward)."""
+    def sublayer(x, norm, f):
+        h, norm_backward = norm.forward(x)
+        h, f_backward = f.forward(h)
+        return x + h, lambda dy: mistaken(dy, norm_backward, f_backward)
+
+    return sublayer
+
+
+def no_residual(x, norm, f):
+    h, norm_backward = norm.forward(x)
+    y, f_backward = f.forward(h)
+    return y, lambda dy: norm_backward(f_backward(dy))
+
+
+def rms(x):
+    return np.sqrt(mean(x * x) + EPS)
+
+
+def rms_norm(x):
+    return x / rms(x)
