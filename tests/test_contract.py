@@ -223,8 +223,8 @@ def test_docstrings_are_short():
 
 
 ORDER = ["module", "require", "gradcheck", "layers", "attention", "multihead", "feed_forward",
-         "config", "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer", "generate",
-         "loss", "optim", "batches", "evaluate", "checkpoint", "progress", "run", "train", "peek"]
+         "config", "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer",
+         "generate", "loss", "optim", "batches", "evaluate", "checkpoint", "progress", "run", "train", "peek"]
 
 
 def imports(name):
