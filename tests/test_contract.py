@@ -222,9 +222,11 @@ def test_docstrings_are_short():
     assert long == set()
 
 
-ORDER = ["module", "require", "gradcheck", "layers", "attention", "multihead", "feed_forward",
-         "config", "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer",
-         "generate", "loss", "optim", "batches", "evaluate", "checkpoint", "progress", "run", "train", "peek"]
+ORDER = [
+    "module", "require", "gradcheck", "layers", "attention", "multihead", "feed_forward", "config",
+    "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer", "generate", "loss",
+    "optim", "batches", "evaluate", "checkpoint", "progress", "run", "train", "peek",
+]
 
 
 def imports(name):
