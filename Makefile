@@ -5,6 +5,7 @@ READY  := .venv/.ready
 PARITY := .venv-parity/.ready
 AXE    := node_modules/axe-core/axe.min.js
 NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=300
+PROSE  := *.md *.toml _config.yml Makefile book npt_lib tests tools benchmarks _ext _static
 NB     ?=
 
 .DEFAULT_GOAL := help
@@ -18,15 +19,17 @@ book: $(READY)  ## build the pages: _build/html/index.html
 	@echo "open _build/html/index.html"
 serve: book     ## build the pages and serve them at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory _build/html
-lab: $(READY)   ## open the notebooks in JupyterLab
+lab: $(READY)   ## open the notebooks in JupyterLab, trusted: it hides the figures of others
+	@$(BIN)/jupyter trust book/*.ipynb book/solutions/*.ipynb >/dev/null
 	$(BIN)/jupyter lab --notebook-dir=book
 
 ## To check
 test: lint $(READY)  ## everything that a change may break: lint, types, unit tests, every notebook
 	$(BIN)/python -m pytest -n 2 --dist=loadfile $(NBVAL) tests $(wildcard book/*.ipynb book/solutions/*.ipynb)
-lint: $(READY)  ## notebooks in normal form, ruff, mypy
+lint: $(READY)  ## notebooks in normal form, ruff, mypy, spelling
 	$(BIN)/python tools/nb.py check
 	$(BIN)/ruff check -q .
+	$(BIN)/codespell $(PROSE)
 	$(BIN)/mypy
 test-long: $(READY)  ## the tests that train for a minute
 	$(BIN)/python -m pytest -m long tests
@@ -38,6 +41,7 @@ test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own
 ## To change
 execute: $(READY)  ## run the notebooks and store their outputs (NB=book/02_attention.ipynb for one)
 	$(BIN)/python tools/nb.py run $(NB)
+	@if [ -z "$(NB)" ]; then $(BIN)/python tools/pictures.py; fi
 clean:          ## remove what was built, environments included
 	rm -rf _build node_modules .venv .venv-parity
 

@@ -40,7 +40,11 @@ def repository(app, config):
         app.setup_extension("sphinx.ext.viewcode")
         return
     options.update(use_repository_button=True, use_issues_button=True, use_source_button=True)
-    options["launch_buttons"] = {"colab_url": "https://colab.research.google.com"}
+    options["launch_buttons"] = {
+        "colab_url": "https://colab.research.google.com",
+        "binderhub_url": "https://mybinder.org",
+        "notebook_interface": "jupyterlab",
+    }
     branch = options.get("repository_branch", "main")
     config.linkcode_resolve = lambda domain, info: source_line(domain, info, f"{url}/blob/{branch}")
     app.setup_extension("sphinx.ext.linkcode")

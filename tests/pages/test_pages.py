@@ -5,6 +5,7 @@ kept and sent from page to page; a request to any other origin is refused and re
 """
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -235,6 +236,29 @@ def test_notebooks_can_be_downloaded():
         source = SITE / "_sources" / "book" / page.with_suffix(".ipynb").name
         assert source.is_file(), f"{page.name} offers no notebook"
         assert f"_sources/book/{source.name}" in page.read_text("utf8")
+
+
+def test_all_notebooks_can_be_downloaded_as_one_archive(site):
+    """By the landing page's own link."""
+    watched = site[SETTINGS[0]]
+    watched.open("book/index.html")
+    href = watched.page.get_attribute("a[href$='notebooks.zip']", "href")
+    packed = zipfile.ZipFile((SITE / "book" / href).resolve())
+    assert packed.testzip() is None
+    shown = {p.stem for p in (SITE / "book").glob("[01][0-9]_*.html")}
+    assert shown <= {Path(name).stem for name in packed.namelist()}
+
+
+def test_the_landing_page_has_its_drawings_in_its_colours(site):
+    """The map, and a picture for each chapter, inline; the way into chapter 1."""
+    watched = site[SETTINGS[1]]
+    watched.open("book/index.html")
+    rows = watched.page.query_selector_all("table svg.npt-fig")
+    assert len(rows) == len(watched.page.query_selector_all("table td a[href^='1'], "
+                                                            "table td a[href^='0']")) == 10
+    assert watched.page.query_selector("svg.npt-fig a[href='02_attention.html']")
+    watched.page.click("text=Start with chapter 1")
+    assert watched.page.url.endswith("/book/01_introduction.html")
 
 
 def test_previous_and_next_lead_through_the_book(site):

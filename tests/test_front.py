@@ -1,0 +1,176 @@
+"""The landing page, the page for teachers, and the site's own extension behind them."""
+
+import json
+import re
+import types
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx")                          # the library's own environment has no site
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).resolve().parent.parent
+BOOK = ROOT / "book"
+CELLS = json.loads((BOOK / "index.ipynb").read_text("utf8"))["cells"]
+TEXT = "\n\n".join("".join(c["source"]) for c in CELLS if c["cell_type"] == "markdown")
+TEACHING = (BOOK / "teaching.md").read_text("utf8")
+CHAPTERS = sorted(BOOK.glob("[01][0-9]_*.ipynb"))
+
+
+@pytest.fixture
+def extension(monkeypatch):
+    """A module of _ext by its name, as Sphinx imports it."""
+    monkeypatch.syspath_prepend(str(ROOT / "_ext"))
+    return __import__
+
+
+def first_cell(path: Path) -> str:
+    return "".join(json.loads(path.read_text("utf8"))["cells"][0]["source"])
+
+
+def title(path: Path) -> str:
+    return first_cell(path).split("\n")[0].removeprefix("# ")
+
+
+def minutes(path: Path) -> int:
+    """What the chapter's own first cell says."""
+    said = re.search(r"\*\*Time\*\* (?:about )?(\d+ minutes|two hours)", first_cell(path))[1]
+    return 120 if said == "two hours" else int(said.split()[0])
+
+
+# the landing page
+
+def test_the_ten_chapters_with_their_titles_and_pictures():
+    link = r"\[([^\]]+)\]\((\S+)\)"
+    rows = re.findall(rf"^\| !{link} \| \*\*{link}\*\*<br> (\S.*\.) \|$", TEXT, re.M)
+    assert [(row[2], row[3]) for row in rows] == [(title(p), p.name) for p in CHAPTERS]
+    assert len(rows) == 10
+    for alt, picture, *_ in rows:
+        drawn = (BOOK / picture).read_text("utf8")
+        assert f'aria-label="{alt}"' in drawn
+
+
+def test_the_pictures_are_what_the_library_draws():
+    from tools.pictures import FOLDER, HEIGHT, WIDTH, pictures
+
+    for name, picture in pictures().items():
+        assert (picture.width, picture.height) == (WIDTH, HEIGHT)
+        assert (FOLDER / name).read_text("utf8") == picture.svg + "\n", "make execute"
+
+
+def test_its_numbers_are_so():
+    import numpy as np
+
+    from npt_lib.tasks import noun_phrases
+
+    task = noun_phrases(np.random.default_rng(0))
+    assert f"{len(task.train):,} that it" in TEXT.replace("\n", " ")
+    assert f"Of the {len(task.test):,} phrases" in TEXT
+    assert not [pair for pair in task.train if "red houses" in pair[0]]
+
+
+def test_its_hours_are_the_chapters():
+    hours = [int(n) for n in re.findall(r"\| (\d+) hours \|", TEXT)]
+    back = sum(int(n) for n in re.findall(r"\) \| \d+ \| (\d+) \| \d \|$", TEACHING, re.M))
+    total = sum(map(minutes, CHAPTERS))
+    assert hours[0] == round(total / 60)
+    assert hours[0] == hours[1] + hours[2]
+    assert hours[2] - 1 <= (back + minutes(CHAPTERS[0]) / 2) / 60 <= hours[2] + 0.5
+
+
+def test_it_is_clean():
+    from tools import style
+
+    faults = style.hygiene(BOOK / "index.ipynb")
+    assert [f for f in faults if not f.startswith("tags ['remove-input']")] == []
+    code = [c for c in CELLS if c["cell_type"] == "code"]
+    assert [c["metadata"].get("tags") for c in code] == [["remove-input"]] * len(code)
+
+
+def test_its_explorer_has_ten_phrases():
+    (stored,) = [text for c in CELLS for out in c.get("outputs", [])
+                 if "npt-explorer" in (text := "".join(out.get("data", {}).get("text/html", "")))]
+    assert stored.count('<script type="text/html" class="npt-stored">') == 10
+    assert "writes: las casas rojas" in stored
+
+
+# the page for teachers
+
+def test_the_teachers_table_is_the_chapters():
+    rows = re.findall(r"^\| \[([^\]]+)\]\((\S+)\) \| (\d+) \| ([^|]+) \| (\d) \|$", TEACHING, re.M)
+    assert [(a, b, int(c)) for a, b, c, *_ in rows] == [
+        (title(p), p.name, minutes(p)) for p in CHAPTERS]
+    for (*_, count), path in zip(rows, CHAPTERS, strict=True):
+        assert path.read_text("utf8").count("### Exercise ") == int(count)
+
+
+def test_the_ten_weeks_name_every_exercise():
+    weeks = re.findall(r"^\| (\d+) \| Chapter \1: .*exercises \1\.1 to \1\.(\d)", TEACHING, re.M)
+    counts = [str(p.read_text("utf8").count("### Exercise ")) for p in CHAPTERS]
+    assert [n for _, n in weeks] == counts
+
+
+# the extension
+
+def config(url: str):
+    options = {"repository_url": url, "repository_branch": "main"}
+    return types.SimpleNamespace(html_theme_options=options)
+
+
+class App:
+    """What the extension asks of Sphinx."""
+
+    def __init__(self):
+        self.loaded = []
+
+    def setup_extension(self, name):
+        self.loaded.append(name)
+
+
+def test_without_an_address_nothing_names_one(extension):
+    site, front = extension("book_site"), extension("book_front")
+    given = config("")
+    site.repository(App(), given)
+    assert given.html_theme_options == {}
+    assert front.install_source(given) == ""
+
+
+def test_with_an_address_buttons_and_sources_follow(extension):
+    site, front = extension("book_site"), extension("book_front")
+    given, app = config("https://github.com/someone/book/"), App()
+    site.repository(app, given)
+    buttons = given.html_theme_options["launch_buttons"]
+    assert buttons["colab_url"] and buttons["binderhub_url"]
+    assert front.install_source(given) == "git+https://github.com/someone/book@main"
+    where = given.linkcode_resolve("py", {"module": "npt_lib.layers", "fullname": "softmax"})
+    assert where.startswith("https://github.com/someone/book/blob/main/npt_lib/layers.py#L")
+    shown = " ".join(node.astext() for node in front.colab(front.install_source(given)))
+    assert "%pip install -q git+https://github.com/someone/book@main" in shown
+
+
+def test_the_archive_is_whole_and_the_same_each_time(extension, tmp_path):
+    front = extension("book_front")
+    front.write_archive(tmp_path / "a.zip")
+    front.write_archive(tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    packed = zipfile.ZipFile(tmp_path / "a.zip").namelist()
+    names = {name.removeprefix(f"{front.FOLDER}/") for name in packed}
+    notebooks = {p.relative_to(ROOT).as_posix() for p in BOOK.rglob("*.ipynb")
+                 if ".ipynb_checkpoints" not in p.parts}
+    library = {p.relative_to(ROOT).as_posix() for p in (ROOT / "npt_lib").rglob("*.py")}
+    assert notebooks | library | {"requirements.txt", "pyproject.toml", "README.md"} <= names
+    for page in notebooks:                             # no link of a notebook leads out of it
+        links = re.findall(r"\]\(([^)#\s:]+\.(?:ipynb|md|svg))", (ROOT / page).read_text("utf8"))
+        inside = {(ROOT / page).parent.joinpath(t).resolve().relative_to(ROOT).as_posix()
+                  for t in links}
+        assert inside <= names
+
+
+def test_binder_installs_what_the_archive_installs(extension):
+    pins = (ROOT / ".binder" / "requirements.txt").read_text("utf8")
+    assert pins == extension("book_front").requirements()
+    assert (ROOT / ".binder" / "runtime.txt").read_text("utf8").strip() == "python-3.11"
+    wanted = (*extension("book_front").TO_RUN, "-e .")
+    assert [line.split("==")[0] for line in pins.splitlines()] == list(wanted)
