@@ -129,7 +129,7 @@ def _dtype(a: Array, b: Array) -> str:
 def number(value: Any) -> str:
     """Four digits of a number, whatever its type."""
     value = np.asarray(value).item()
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value + 0.0:.4g}" if isinstance(value, float) else str(value)
 
 
 def _short(value: Any) -> str:
