@@ -148,7 +148,6 @@ EXERCISES = [
         read_twice,
         cases=[(normal(2, 5, 12), normal(2, 7, 12), reader(12, 3), reader(12, 3)),
                (normal(3, 4, 10), normal(3, 2, 10), reader(10, 2), reader(10, 2))],
-        call=lambda answer, *given: answer(*given),
         mistakes=[
             Mistake("the memory's gradient is that of the first read alone",
                     collecting(lambda dx, dm1, dm2: (dx, dm1)),
