@@ -57,7 +57,7 @@ def chapter_1() -> Picture:
 
 def chapter_2() -> Picture:
     w, _ = npt.softmax(looks())
-    return fit(grid(w), "Six words by six words: the darker, the more one looks at the other.")
+    return fit(grid(w), "Six words by six words: a strong cell is a long look.")
 
 
 def chapter_3() -> Picture:
@@ -109,7 +109,7 @@ def chapter_8() -> Picture:
 
 def chapter_9() -> Picture:
     whole = plots.show_map(9)
-    bare = re.sub(r"<text.*?</text>", "", whole.body.removesuffix(_legend(9)))
+    bare = re.sub(r"<text.*?</text>|</?a\b[^>]*>", "", whole.body.removesuffix(_legend(9)))
     return fit(replace(whole, body=bare), "The whole Transformer, all lit.")
 
 
