@@ -1,4 +1,4 @@
-"""Writing with a trained model: greedy and sampling (chapter 9), beam search (chapter 10).
+"""Writing with a trained model: greedy (chapter 9), sampling and beam search (chapter 10).
 
 All three return ids (B, L) without the start token: each row ends with its end token, if it
 came in time, and then padding. Padding and the start token are never chosen.
@@ -31,7 +31,7 @@ def sample(
     """At each step a random token, by the model's probabilities. src is (B, S).
 
     temperature below 1 sharpens them, above 1 flattens. top_k keeps the k likeliest tokens,
-    top_p the fewest that together hold a chance of p. Built in chapter 9.
+    top_p the fewest that together hold a chance of p. Built in chapter 10.
     """
     _check_sampling(temperature, top_k, top_p)
 
