@@ -3,6 +3,9 @@
 `python tools/style.py` prints the same as a table; so does this with `-s`.
 """
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 
@@ -98,6 +101,25 @@ def test_measures(tmp_path):
 def test_faults_are_found(tmp_path, kind, text, fault):
     found = style.hygiene(make(tmp_path, [(kind, text)]))
     assert any(fault in line for line in found), found
+
+
+def test_a_notebook_without_the_guard_is_found(tmp_path):
+    bare = style.hygiene(make(tmp_path, [("markdown", "# 2"), ("code", "x = 1")]))
+    assert any("must be the guard" in fault for fault in bare)
+    kept = style.hygiene(make(tmp_path, [("markdown", "# 2"), ("code", style.GUARD)]))
+    assert not any("must be the guard" in fault for fault in kept)
+
+
+def test_the_guard_speaks_where_the_library_is_missing(tmp_path):
+    def run(*options):
+        return subprocess.run([sys.executable, *options, "-c", style.GUARD],
+                              capture_output=True, text=True, cwd=tmp_path)
+
+    assert run().returncode == 0
+    without = run("-I", "-S")                      # no site-packages: nothing is installed
+    assert without.returncode == 1
+    assert without.stderr.strip() == ("npt_lib is missing here. In the folder of the repository, "
+                                      "run: pip install -e .")
 
 
 def test_foreign_tags_are_found(tmp_path):

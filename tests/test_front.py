@@ -85,7 +85,8 @@ def test_it_is_clean():
 
     faults = style.hygiene(BOOK / "index.ipynb")
     assert [f for f in faults if not f.startswith("tags ['remove-input']")] == []
-    code = [c for c in CELLS if c["cell_type"] == "code"]
+    guard, *code = [c for c in CELLS if c["cell_type"] == "code"]
+    assert "".join(guard["source"]) == style.GUARD
     assert [c["metadata"].get("tags") for c in code] == [["remove-input"]] * len(code)
 
 

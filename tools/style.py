@@ -16,7 +16,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG_CHAPTERS = {6, 9, 10}  # allowed more of everything
-TAGS = {"nbval-ignore-output", "hide-input", "hide-output"}
+TAGS = {"nbval-ignore-output", "hide-input", "hide-output", "remove-cell"}
+# The second cell of every notebook, not shown in the pages: what a stranger's Colab says.
+GUARD = """\
+# Everything below needs the book's own package.
+from importlib.util import find_spec
+
+if find_spec("npt_lib") is None:
+    raise SystemExit("npt_lib is missing here. In the folder of the "
+                     "repository, run: pip install -e .")"""
+
 COLUMNS, LINES = 88, 30
 
 # what each chapter's headings start with; the first two and the last three stand in this order
@@ -100,7 +109,7 @@ def has_explorer(cell: dict) -> bool:
 
 def measure(path: Path) -> dict[str, float]:
     """The numbers of one chapter, under the names in SIZES."""
-    cells = load(path)
+    cells = [c for c in load(path) if source(c) != GUARD]
     code = [c for c in cells if c["cell_type"] == "code"]
     lines = [len([x for x in source(c).split("\n") if x.strip()]) for c in code]
     text = prose(cells)
@@ -171,6 +180,8 @@ def hygiene(path: Path) -> list[str]:
     """What no notebook may hold, chapters and solutions alike."""
     cells = load(path)
     faults, text = [], prose(cells)
+    if [source(c) for c in cells[1:2]] != [GUARD]:
+        faults.append("the second cell must be the guard: GUARD in tools/style.py")
     for cell in cells:
         tags = set(cell["metadata"].get("tags", []))
         first = source(cell).strip().split("\n")[0]
