@@ -3,6 +3,7 @@
 import difflib
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,7 @@ SPECIAL = ["<pad>", "<bos>", "<eos>"]
 PAD, BOS, EOS = range(3)
 
 
-class Tokenizer:
+class Tokenizer(ABC):
     """A vocabulary, and the way between texts and lists of ids.
 
     tokens: the vocabulary, with or without the three special tokens in front of it.
@@ -45,12 +46,14 @@ class Tokenizer:
         return cls(sorted({token for text in texts for token in cls.split(text)}))
 
     @classmethod
+    @abstractmethod
     def split(cls, text: str) -> list[str]:
-        raise NotImplementedError
+        """The tokens of a text."""
 
     @classmethod
+    @abstractmethod
     def join(cls, tokens: Sequence[str]) -> str:
-        raise NotImplementedError
+        """The text of these tokens: split, reversed."""
 
     def __len__(self) -> int:
         return len(self.tokens)
