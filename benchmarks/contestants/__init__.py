@@ -1,0 +1,42 @@
+"""Who takes part: each module offers KINDS, a function for every kind of work it can do.
+
+Such a function takes the options of the work and returns a job: job(n) does the work n times and
+returns numbers that show it was done right (losses, tokens, a checksum). All that a job needs is
+built beforehand, and its results are there when it returns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Job = Callable[[int], list]
+Kinds = dict[str, Callable[..., Job]]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One column of the tables: a module, the package it needs, what is particular to it."""
+
+    key: str
+    title: str
+    module: str
+    needs: str
+    variant: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+REFERENCE = "torch"             # every ratio is to this one, in the same round
+
+CONTESTANTS = {c.key: c for c in (
+    Contestant("npt", "npt_lib", "npt", "numpy"),
+    Contestant("torch", "PyTorch eager", "pytorch", "torch"),
+    Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", "nn"),
+    Contestant("torch-compile", "torch.compile", "pytorch", "torch", "compile"),
+    Contestant("jax", "JAX jit", "jax_", "jax"),
+)}
+SGEMM = Contestant("sgemm", "sgemm", "sgemm", "numpy")
+
+
+def with_kernel(kernel: str) -> Contestant:
+    """npt_lib held to one of OpenBLAS's kernels, such as Haswell."""
+    return Contestant(f"npt-{kernel}", f"npt_lib, {kernel} kernel", "npt", "numpy",
+                      environment={"OPENBLAS_CORETYPE": kernel})

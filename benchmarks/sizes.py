@@ -1,0 +1,64 @@
+"""The four sizes of model that everything is measured at, and the data they are fed."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+PAD, BOS, EOS = 0, 1, 2
+FIRST_WORD = 3
+N_BATCHES = 4                   # different ones, used in turn
+MAX_LEN = 128
+
+
+@dataclass(frozen=True)
+class Size:
+    """An encoder-decoder with as many blocks on each side, and the batches it trains on."""
+
+    name: str
+    batch: int
+    n_src: int
+    n_tgt: int
+    d_model: int
+    n_heads: int
+    d_ff: int
+    n_layers: int
+    n_vocab: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+SIZES = {size.name: size for size in (
+    Size("TINY", 32, 12, 12, 32, 4, 64, 1, 16),
+    Size("SMALL", 64, 16, 16, 64, 4, 256, 2, 32),
+    Size("MEDIUM", 32, 64, 64, 256, 8, 1024, 3, 1000),
+    Size("BASE", 8, 64, 64, 512, 8, 2048, 6, 8000),
+)}
+
+
+def batch(size: Size, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random sentences: src (B, n_src), tgt (B, n_tgt + 1) from <bos> to <eos>, padded with 0.
+
+    Lengths are even between half and all of the room; the first row fills it. The decoder reads
+    all of tgt but the last column and predicts all but the first, so it works on n_tgt.
+    """
+    rng = np.random.default_rng(seed)
+    src = _sentences(size, size.n_src, rng)
+    tgt = np.zeros((size.batch, size.n_tgt + 1), np.int64)
+    words = _sentences(size, size.n_tgt - 1, rng)
+    tgt[:, 0], tgt[:, 1:-1] = BOS, words
+    tgt[np.arange(size.batch), 1 + (words != PAD).sum(axis=1)] = EOS
+    return src, tgt
+
+
+def batches(size: Size) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The batches of a run, the same for every contestant."""
+    return [batch(size, seed) for seed in range(N_BATCHES)]
+
+
+def _sentences(size: Size, room: int, rng: np.random.Generator) -> np.ndarray:
+    ids = rng.integers(FIRST_WORD, size.n_vocab, (size.batch, room))
+    lengths = rng.integers((room + 1) // 2, room + 1, size.batch)
+    lengths[0] = room
+    return np.where(np.arange(room) < lengths[:, None], ids, PAD)
