@@ -1,28 +1,41 @@
-"""The command: what to measure, of whom, how often."""
+"""Measure, store the raw numbers in results.json, and make the report of them."""
 
 import argparse
-import statistics
+import json
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-from benchmarks import training
-from benchmarks.contestants import CONTESTANTS, REFERENCE, Contestant, with_kernel
+from benchmarks import measure
+from benchmarks.contestants import CONTESTANTS, Contestant, with_kernel
+from benchmarks.machine import machine
 from benchmarks.race import say
+from benchmarks.report import write_report
 from benchmarks.sizes import SIZES
 
+KINDS = ("train", "dropout", "decode", "attention", "memory")
+FOLDER = Path(__file__).parent / "report"
 
-def names(text: str) -> list[str]:
+
+def words(text: str) -> list[str]:
     return text.split(",")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--sizes", type=names, default=list(SIZES), help="such as TINY,SMALL")
-    parser.add_argument("--contestants", type=names, default=list(CONTESTANTS),
-                        help="such as npt,torch")
-    parser.add_argument("--only", type=names, default=["train"])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--kernel", help="also npt_lib held to this OpenBLAS kernel")
-    return parser.parse_args()
+    add = parser.add_argument
+    add("--sizes", type=words, default=list(SIZES), help="such as TINY,SMALL")
+    add("--contestants", type=words, default=list(CONTESTANTS), help="such as npt,torch")
+    add("--only", type=words, default=list(KINDS), help="of " + ",".join(KINDS))
+    add("--rounds", type=int, default=9)
+    add("--kernel", help="also npt_lib held to this kernel of OpenBLAS, such as Haswell")
+    add("--quick", action="store_true", help="a smoke test: TINY alone, two rounds")
+    add("--report-only", action="store_true", help="the report again, from results.json")
+    add("--out", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    if options.quick:
+        options.sizes, options.rounds = ["TINY"], 2
+    return options
 
 
 def chosen(keys: list[str], kernel: str | None) -> tuple[list[Contestant], list[Contestant]]:
@@ -32,20 +45,39 @@ def chosen(keys: list[str], kernel: str | None) -> tuple[list[Contestant], list[
     return there, [c for c in wanted if c not in there]
 
 
-def main() -> None:
-    options = arguments()
+def measured(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything that was asked for, as it goes into results.json."""
     present, missing = chosen(options.contestants, options.kernel)
     for contestant in missing:
         say(f"{contestant.title} is left out: {contestant.needs} is not installed")
-    for name in options.sizes:
-        found = training.measure(SIZES[name], present, options.rounds)
-        base = found["seconds"][REFERENCE]
-        for key, seconds in found["seconds"].items():
-            ratios = [s / b for s, b in zip(seconds, base)]
-            ms = statistics.median(seconds)
-            share = found["flops"] / ms / 1e9 / found["peak"][key]
-            say(f"  {key:14} {1e3 * ms:9.2f} ms   {statistics.median(ratios):.2f} "
-                f"({min(ratios):.2f} to {max(ratios):.2f})   {share:.0%} of sgemm")
+    found: dict[str, Any] = {
+        "machine": machine(present), "rounds": options.rounds,
+        "titles": {c.key: c.title for c in present}, "missing": [c.title for c in missing]}
+    sizes = [SIZES[name] for name in options.sizes]
+    rounds = options.rounds
+    if "train" in options.only:
+        found["train"] = {s.name: measure.training(s, present, rounds) for s in sizes}
+    if "dropout" in options.only and "SMALL" in options.sizes:
+        found["dropout"] = measure.training_with_dropout(SIZES["SMALL"], present, rounds)
+    if "decode" in options.only:
+        found["decode"] = {s.name: measure.decoding(s, present, rounds) for s in sizes}
+    if "attention" in options.only:
+        lengths = measure.LENGTHS[:1] if options.quick else measure.LENGTHS
+        found["attention"] = {str(n): measure.attention(n, present, max(2, rounds // 3))
+                              for n in lengths}
+    if "memory" in options.only:
+        found["memory"] = {s.name: measure.memory(s, present) for s in sizes}
+    return found
+
+
+def main() -> None:
+    options = arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
+    store = options.out / "results.json"
+    if not options.report_only:
+        store.write_text(json.dumps(measured(options), indent=1) + "\n", "utf8")
+    write_report(json.loads(store.read_text("utf8")), options.out)
+    say(f"{options.out / 'report.md'} is written")
 
 
 if __name__ == "__main__":

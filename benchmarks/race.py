@@ -1,15 +1,24 @@
 """The same work for several contestants, in turn, in one run: A B C A B C ..."""
 
+import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.contestants import SGEMM, Contestant
 from benchmarks.process import Process
 
 TARGET = 0.4                    # seconds that one contestant's turn should take
+SETTLE = 0.05                   # after a turn, until its idle threads have gone to sleep
 Seconds = dict[str, list[float]]
+Check = Callable[[dict[str, list]], Any]
+
+
+class Disagreement(RuntimeError):
+    """Contestants that do not compute the same thing: their times say nothing."""
 
 
 def say(words: str) -> None:
@@ -29,29 +38,23 @@ def turns(processes: dict[str, Process], rounds: int, times: int) -> Seconds:
     seconds: Seconds = {key: [] for key in processes}
     for _ in range(rounds):
         for key, process in processes.items():
+            time.sleep(SETTLE)
             seconds[key].append(process.run(times).seconds / times)
     return seconds
 
 
-def repetitions(processes: dict[str, Process], target: float = TARGET) -> int:
-    """How often the work fits the target, by the quickest of one repetition each."""
-    quickest = min(min(p.run(1).seconds, p.run(1).seconds) for p in processes.values())
-    return max(1, min(1000, round(target / quickest)))
-
-
-def sgemm_peak(environment: dict[str, str] | None = None, times: int = 5) -> float:
-    """GFLOP/s, in a process that ends at once: nothing of it remains while others run."""
-    yardstick = Contestant(**{**vars(SGEMM), "environment": environment or {}})
-    with Process(yardstick) as process:
-        process.prepare("peak")
-        return float(process.run(times).values[0])
+def repetitions(processes: dict[str, Process], target: float) -> int:
+    """How often the work fits the target, for the contestant in the middle."""
+    once = [min(p.run(1).seconds, p.run(1).seconds) for p in processes.values()]
+    return max(1, min(1000, round(target / statistics.median(once))))
 
 
 def race(contestants: Sequence[Contestant], kind: str, options: dict[str, Any], rounds: int,
-         check: Callable[[dict[str, list]], Any], warm_up: int) -> dict[str, Any]:
+         check: Check, warm_up: int = 1, target: float = TARGET) -> dict[str, Any]:
     """Prepare everyone, look at what they compute, then time them in turn.
 
-    check gets the values of everyone's warm_up repetitions, and raises if they disagree.
+    check gets the values of everyone's warm_up repetitions; it raises Disagreement, or returns
+    what is worth keeping of them.
     """
     with started(contestants) as processes:
         values = {}
@@ -59,5 +62,26 @@ def race(contestants: Sequence[Contestant], kind: str, options: dict[str, Any], 
             process.prepare(kind, **options)
             values[key] = process.run(warm_up).values
         checked = check(values)
-        times = repetitions(processes)
-        return {"times": times, "seconds": turns(processes, rounds, times), "values": checked}
+        times = repetitions(processes, target)
+        return {"times": times, "seconds": turns(processes, rounds, times), "checked": checked}
+
+
+def peak_bytes(contestant: Contestant, kind: str, options: dict[str, Any], times: int) -> int:
+    """The most memory that the work needed over the start, in a process that does nothing else."""
+    with Process(contestant) as process:
+        process.prepare(kind, **options)
+        process.run(times)
+        return process.memory()
+
+
+def sgemm_peak(environment: dict[str, str], times: int = 5) -> float:
+    """GFLOP/s, in a process that ends at once: nothing of it remains while others run."""
+    with Process(replace(SGEMM, environment=environment)) as process:
+        process.prepare("peak")
+        return float(process.run(times).values[0])
+
+
+def peaks(contestants: Sequence[Contestant]) -> dict[str, float]:
+    """sgemm's GFLOP/s for each contestant: under its own kernel where it is held to one."""
+    own = sgemm_peak({})
+    return {c.key: sgemm_peak(c.environment) if c.environment else own for c in contestants}

@@ -1,14 +1,19 @@
-"""The four sizes of model that everything is measured at, and the data they are fed."""
+"""What is asked of everyone: four sizes of model, the data, how to train and decode."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+Array = np.ndarray
 PAD, BOS, EOS = 0, 1, 2
 FIRST_WORD = 3
 N_BATCHES = 4                   # different ones, used in turn
 MAX_LEN = 128
+N_TOKENS = 64                   # written by a decoding
+N_HEADS, D_HEAD = 4, 64         # of attention by length
+# how everybody trains
+SMOOTHING, LR, BETAS, EPS, MAX_NORM = 0.1, 1e-3, (0.9, 0.98), 1e-9, 1.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ SIZES = {size.name: size for size in (
 )}
 
 
-def batch(size: Size, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def batch(size: Size, seed: int) -> tuple[Array, Array]:
     """Random sentences: src (B, n_src), tgt (B, n_tgt + 1) from <bos> to <eos>, padded with 0.
 
     Lengths are even between half and all of the room; the first row fills it. The decoder reads
@@ -52,12 +57,18 @@ def batch(size: Size, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return src, tgt
 
 
-def batches(size: Size) -> list[tuple[np.ndarray, np.ndarray]]:
+def batches(size: Size) -> list[tuple[Array, Array]]:
     """The batches of a run, the same for every contestant."""
     return [batch(size, seed) for seed in range(N_BATCHES)]
 
 
-def _sentences(size: Size, room: int, rng: np.random.Generator) -> np.ndarray:
+def attention_inputs(n: int) -> Array:
+    """q, k, v and dy, each (1, H, n, K) in float32."""
+    rng = np.random.default_rng(n)
+    return rng.standard_normal((4, 1, N_HEADS, n, D_HEAD), dtype=np.float32)
+
+
+def _sentences(size: Size, room: int, rng: np.random.Generator) -> Array:
     ids = rng.integers(FIRST_WORD, size.n_vocab, (size.batch, room))
     lengths = rng.integers((room + 1) // 2, room + 1, size.batch)
     lengths[0] = room

@@ -3,6 +3,7 @@
     {"prepare": "train", "options": {...}}   build the job                -> {}
     {"run": 5}                               do it five times             -> seconds, values
     {"memory": true}                         the most that it ever held   -> bytes over the start
+    {"about": true}                          what it runs on              -> versions, by name
 """
 
 import contextlib
@@ -11,18 +12,19 @@ import json
 import sys
 import time
 import traceback
+from types import ModuleType
 from typing import Any, TextIO
 
-from benchmarks.contestants import Job, Kinds
+from benchmarks.contestants import Job
 from benchmarks.memory_use import peak, reset_peak, resident
 from benchmarks.sizes import Size
 
 
 class Worker:
-    """Answers commands for one contestant; holds at most one job at a time."""
+    """Answers commands for one contestant's module; holds at most one job at a time."""
 
-    def __init__(self, kinds: Kinds):
-        self.kinds = kinds
+    def __init__(self, module: ModuleType):
+        self.module = module
         self.job: Job | None = None
         reset_peak()
         self.at_start = resident()
@@ -32,14 +34,16 @@ class Worker:
             return self.prepare(command["prepare"], command.get("options", {}))
         if "run" in command:
             return self.run(command["run"])
-        return {"bytes": peak() - self.at_start}
+        if "memory" in command:
+            return {"bytes": peak() - self.at_start}
+        return self.module.about()
 
     def prepare(self, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-        if kind not in self.kinds:
-            raise ValueError(f"kind must be one of {sorted(self.kinds)}, got {kind!r}.")
+        if kind not in self.module.KINDS:
+            raise ValueError(f"kind must be one of {sorted(self.module.KINDS)}, got {kind!r}.")
         if "size" in options:
             options = {**options, "size": Size(**options["size"])}
-        self.job = self.kinds[kind](**options)
+        self.job = self.module.KINDS[kind](**options)
         return {}
 
     def run(self, times: int) -> dict[str, Any]:
@@ -60,12 +64,12 @@ def serve(worker: Worker, commands: TextIO, answers: TextIO) -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def main(module: str) -> None:
+def main(name: str) -> None:
     answers = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):           # whatever a framework prints
-        kinds = importlib.import_module(f"benchmarks.contestants.{module}").KINDS
+        module = importlib.import_module(f"benchmarks.contestants.{name}")
         print(json.dumps({}), file=answers, flush=True)    # imported, ready
-        serve(Worker(kinds), sys.stdin, answers)
+        serve(Worker(module), sys.stdin, answers)
 
 
 if __name__ == "__main__":

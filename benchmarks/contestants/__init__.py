@@ -14,12 +14,16 @@ Kinds = dict[str, Callable[..., Job]]
 
 @dataclass(frozen=True)
 class Contestant:
-    """One column of the tables: a module, the package it needs, what is particular to it."""
+    """One row of the tables: a module, the package it needs, what it takes part in.
+
+    variant is an option of the module's jobs; environment holds for its process alone.
+    """
 
     key: str
     title: str
     module: str
     needs: str
+    kinds: tuple[str, ...] = ("train", "decode", "attend")
     variant: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -28,11 +32,13 @@ REFERENCE = "torch"             # every ratio is to this one, in the same round
 
 CONTESTANTS = {c.key: c for c in (
     Contestant("npt", "npt_lib", "npt", "numpy"),
+    Contestant("textbook", "textbook NumPy", "textbook", "numpy", ("attend",)),
     Contestant("torch", "PyTorch eager", "pytorch", "torch"),
-    Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", "nn"),
-    Contestant("torch-compile", "torch.compile", "pytorch", "torch", "compile"),
+    Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", ("train",), "nn"),
+    Contestant("torch-compile", "torch.compile", "pytorch", "torch", ("train",), "compile"),
     Contestant("jax", "JAX jit", "jax_", "jax"),
 )}
+CAN_DROP = ("npt", "torch", "torch-nn")     # who takes part in training with dropout
 SGEMM = Contestant("sgemm", "sgemm", "sgemm", "numpy")
 
 

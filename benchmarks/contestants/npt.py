@@ -2,13 +2,16 @@
 
 from itertools import cycle
 
-import npt_lib as npt
 import numpy as np
 
+import npt_lib as npt
+from benchmarks.blas import blas
 from benchmarks.contestants import Job, Kinds
-from benchmarks.sizes import MAX_LEN, Size, batches
+from benchmarks.sizes import BOS, LR, MAX_LEN, N_TOKENS, SMOOTHING, Size, attention_inputs, batches
 
-SMOOTHING, LR = 0.1, 1e-3
+
+def about() -> dict[str, str]:
+    return {"NumPy": np.__version__, "BLAS": blas()}
 
 
 def model_of(size: Size, dropout: float = 0.0, weights: str | None = None) -> npt.Transformer:
@@ -22,7 +25,7 @@ def model_of(size: Size, dropout: float = 0.0, weights: str | None = None) -> np
     return model
 
 
-def training(size: Size, weights: str, dropout: float = 0.0, variant: str = "") -> Job:
+def training(size: Size, weights: str, dropout: float = 0.0) -> Job:
     """n steps of train, with its default settings; the losses."""
     model = model_of(size, dropout, weights)
     optimizer = npt.Adam(model.parameters(), LR)
@@ -35,4 +38,30 @@ def training(size: Size, weights: str, dropout: float = 0.0, variant: str = "") 
     return job
 
 
-KINDS: Kinds = {"train": training}
+def decoding(size: Size, weights: str, n_rows: int) -> Job:
+    """N_TOKENS a row, each the likeliest, n times over; the tokens."""
+    model = model_of(size, weights=weights)
+    src = batches(size)[0][0][:n_rows]
+
+    def write() -> np.ndarray:
+        state, ids, written = model.start(src, N_TOKENS), np.full(n_rows, BOS), []
+        for _ in range(N_TOKENS):
+            ids = model.step(ids, state).argmax(axis=-1)
+            written.append(ids)
+        return np.stack(written, axis=1)
+
+    return lambda n: [write().tolist() for _ in range(n)][-1]
+
+
+def attending(n: int) -> Job:
+    """Attention over n positions, forwards and backwards; the sums of squared gradients."""
+    q, k, v, dy = attention_inputs(n)
+
+    def both() -> list[float]:
+        _, backward = npt.attention(q, k, v)
+        return [float(np.vdot(d, d)) for d in backward(dy)]
+
+    return lambda times: [both() for _ in range(times)][-1]
+
+
+KINDS: Kinds = {"train": training, "decode": decoding, "attend": attending}

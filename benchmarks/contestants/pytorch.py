@@ -10,12 +10,28 @@ from torch.nn import functional as F
 from benchmarks.contestants import Job, Kinds
 from benchmarks.contestants.torch_model import HandWritten
 from benchmarks.contestants.torch_nn import Shipped
-from benchmarks.sizes import PAD, Size, batches
+from benchmarks.sizes import (
+    BETAS,
+    BOS,
+    EPS,
+    LR,
+    MAX_NORM,
+    N_TOKENS,
+    PAD,
+    SMOOTHING,
+    Size,
+    attention_inputs,
+    batches,
+)
 
-SMOOTHING, LR, BETAS, EPS, MAX_NORM = 0.1, 1e-3, (0.9, 0.98), 1e-9, 1.0
+torch.ones(1).add(1)            # what starts at the first operation belongs to the import
 
 
-def model_of(size: Size, weights: str, dropout: float, variant: str) -> nn.Module:
+def about() -> dict[str, str]:
+    return {"PyTorch": f"{torch.__version__}, {torch.get_num_threads()} threads"}
+
+
+def model_of(size: Size, weights: str, dropout: float = 0.0, variant: str = "") -> nn.Module:
     """A model of this size at the weights of the file."""
     with np.load(weights) as arrays:
         state = {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -46,4 +62,32 @@ def training(size: Size, weights: str, dropout: float = 0.0, variant: str = "") 
     return lambda n: [step() for _ in range(n)]
 
 
-KINDS: Kinds = {"train": training}
+def decoding(size: Size, weights: str, n_rows: int) -> Job:
+    """N_TOKENS a row, each the likeliest, n times over, with a cache; the tokens."""
+    model = model_of(size, weights).eval()
+    src = torch.from_numpy(batches(size)[0][0][:n_rows])
+
+    @torch.inference_mode()
+    def write() -> Tensor:
+        state, ids, written = model.start(src, N_TOKENS), torch.full((n_rows,), BOS), []
+        for position in range(N_TOKENS):
+            ids = model.step(ids, state, position).argmax(dim=-1)
+            written.append(ids)
+        return torch.stack(written, dim=1)
+
+    return lambda n: [write().tolist() for _ in range(n)][-1]
+
+
+def attending(n: int) -> Job:
+    """Attention over n positions, forwards and backwards; the sums of squared gradients."""
+    *inputs, dy = torch.from_numpy(attention_inputs(n)).unbind(0)
+    leaves = [x.requires_grad_() for x in inputs]
+
+    def both() -> list[float]:
+        y = F.scaled_dot_product_attention(*leaves)
+        return [(d * d).sum().item() for d in torch.autograd.grad(y, leaves, dy)]
+
+    return lambda times: [both() for _ in range(times)][-1]
+
+
+KINDS: Kinds = {"train": training, "decode": decoding, "attend": attending}

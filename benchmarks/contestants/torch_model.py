@@ -1,6 +1,7 @@
 """The Transformer as one writes it in PyTorch for speed: fused projections, fused attention."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -60,6 +61,16 @@ class Embedding(nn.Module):
         return F.dropout(x, self.dropout, self.training)
 
 
+class Cache(NamedTuple):
+    """What a decoder block keeps while it decodes: room for its past, and the memory's part."""
+
+    keys: Tensor
+    values: Tensor
+    memory_keys: Tensor
+    memory_values: Tensor
+    mask: Tensor
+
+
 class Block(nn.Module):
     """A post-norm encoder block, or with cross-attention a decoder block."""
 
@@ -95,6 +106,16 @@ class Block(nn.Module):
             x = self.norms[1](x + self.drop(self.cross(x, k, v, src_mask)))
         return self.feed(x)
 
+    def step(self, x: Tensor, cache: Cache, position: int) -> Tensor:
+        """The newest position alone, (B, 1, D), in a decoder block without gradients."""
+        q, k, v = split(self.qkv(x), 3, self.n_heads)
+        seen = slice(0, position + 1)
+        cache.keys[:, :, position:position + 1], cache.values[:, :, position:position + 1] = k, v
+        h = F.scaled_dot_product_attention(q, cache.keys[:, :, seen], cache.values[:, :, seen])
+        x = self.norms[0](x + self.out(merge(h)))
+        x = self.norms[1](x + self.cross(x, cache.memory_keys, cache.memory_values, cache.mask))
+        return self.feed(x)
+
 
 class HandWritten(nn.Module):
     """The whole model; src (B, S) and tgt (B, T) in, logits (B, T, V) out."""
@@ -122,3 +143,20 @@ class HandWritten(nn.Module):
         for block in self.decoder:
             x = block(x, mask, memory)
         return F.linear(x, self.unembed)
+
+    def start(self, src: Tensor, room: int) -> list[Cache]:
+        """A cache for each decoder block, ready to write so many tokens."""
+        memory, mask = self.encode(src)
+        caches = []
+        for block in self.decoder:
+            k, v = split(block.kv(memory), 2, block.n_heads)
+            past = k.new_empty(2, len(src), block.n_heads, room, k.shape[-1])
+            caches.append(Cache(*past, k, v, mask))
+        return caches
+
+    def step(self, ids: Tensor, caches: list[Cache], position: int) -> Tensor:
+        """Logits (B, V) for the token after ids (B,)."""
+        x = self.tgt_embed(ids[:, None], position)
+        for block, cache in zip(self.decoder, caches, strict=True):
+            x = block.step(x, cache, position)
+        return F.linear(x[:, 0], self.unembed)

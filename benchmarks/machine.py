@@ -1,0 +1,48 @@
+"""What everything was measured on, in words that name no person and no path."""
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.contestants import Contestant
+from benchmarks.process import Process
+
+
+def machine(contestants: Sequence[Contestant]) -> dict[str, str]:
+    """Processor, cores, memory, system, and what each contestant says about itself."""
+    found = {"Processor": processor(), "Cores": str(cores()), "Memory": memory(),
+             "System": f"{platform.system()} {platform.machine()}",
+             "Python": platform.python_version()}
+    for contestant in contestants:
+        with Process(contestant) as process:
+            about = process.about()
+        if contestant.environment:
+            about = {f"{name} of {contestant.title}": text for name, text in about.items()
+                     if name == "BLAS"}
+        found |= about
+    return found
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        text = info.read_text()
+        name = re.search(r"^model name\s*: (.+)$", text, re.M)
+        flags = re.search(r"^flags\s*: (.+)$", text, re.M)
+        widest = "AVX-512" if flags and " avx512f" in flags[1] else "AVX2" \
+            if flags and " avx2" in flags[1] else ""
+        return ", ".join(part for part in (name[1] if name else "", widest) if part)
+    return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> str:
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return "unknown"
+    return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB"

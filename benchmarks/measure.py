@@ -1,0 +1,87 @@
+"""What is measured. Each function returns raw numbers, of which report.py makes the report."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.checks import same_numbers, same_tokens, unchecked
+from benchmarks.contestants import CAN_DROP, Contestant
+from benchmarks.flops import training_flops
+from benchmarks.race import peak_bytes, peaks, race, say
+from benchmarks.sizes import Size
+
+N_COMPARED = 5                  # training steps whose losses are compared
+LENGTHS = (256, 512, 1024, 2048, 4096)
+Contestants = Sequence[Contestant]
+Numbers = dict[str, Any]
+
+
+@contextmanager
+def weights_of(size: Size) -> Iterator[str]:
+    """A file with the weights that everyone starts from: npt_lib's own for a seed of 0."""
+    from benchmarks.contestants.npt import model_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "weights.npz"
+        np.savez(path, **model_of(size).state_dict())
+        yield str(path)
+
+
+def able(contestants: Contestants, kind: str) -> list[Contestant]:
+    return [c for c in contestants if kind in c.kinds]
+
+
+def training(size: Size, contestants: Contestants, rounds: int) -> Numbers:
+    """Seconds for a step, round by round, and sgemm's peak, the better of before and after."""
+    say(f"training, {size.name}")
+    racers = able(contestants, "train")
+    before = peaks(racers)
+    with weights_of(size) as weights:
+        options = {"size": size.as_dict(), "weights": weights}
+        found = race(racers, "train", options, rounds, same_numbers, N_COMPARED)
+    after = peaks(racers)
+    peak = {key: max(before[key], after[key]) for key in before}
+    return {**found, "flops": training_flops(size), "peak": peak}
+
+
+def training_with_dropout(size: Size, contestants: Contestants, rounds: int) -> Numbers:
+    """Seconds for a step with dropout 0.1, among those that have it."""
+    say(f"training with dropout, {size.name}")
+    racers = [c for c in contestants if c.module == "npt" or c.key in CAN_DROP]
+    with weights_of(size) as weights:
+        options = {"size": size.as_dict(), "weights": weights, "dropout": 0.1}
+        return race(racers, "train", options, rounds, unchecked, N_COMPARED)
+
+
+def decoding(size: Size, contestants: Contestants, rounds: int) -> Numbers:
+    """Seconds to write N_TOKENS, for one sequence and for a batch of them."""
+    found = {}
+    with weights_of(size) as weights:
+        for name, n_rows in (("one", 1), ("batch", size.batch)):
+            say(f"decoding, {size.name}, {name}")
+            options = {"size": size.as_dict(), "weights": weights, "n_rows": n_rows}
+            found[name] = race(able(contestants, "decode"), "decode", options, rounds, same_tokens)
+            found[name]["rows"] = n_rows
+    return found
+
+
+def attention(n: int, contestants: Contestants, rounds: int) -> Numbers:
+    """Seconds and bytes of attention over n positions, forwards and backwards."""
+    say(f"attention, {n} positions")
+    racers = able(contestants, "attend")
+    found = race(racers, "attend", {"n": n}, rounds, same_numbers)
+    held = {c.key: peak_bytes(c, "attend", {"n": n}, 1) for c in racers}
+    return {**found, "bytes": held}
+
+
+def memory(size: Size, contestants: Contestants) -> dict[str, int]:
+    """The most bytes that N_COMPARED training steps held over the start."""
+    say(f"memory, {size.name}")
+    with weights_of(size) as weights:
+        options = {"size": size.as_dict(), "weights": weights}
+        return {c.key: peak_bytes(c, "train", options, N_COMPARED)
+                for c in able(contestants, "train")}
