@@ -10,8 +10,8 @@ from benchmarks import measure
 from benchmarks.contestants import CONTESTANTS, Contestant, with_kernel
 from benchmarks.machine import machine
 from benchmarks.race import say
-from benchmarks.report import write_report
 from benchmarks.sizes import SIZES
+from benchmarks.writing import write_report
 
 KINDS = ("train", "dropout", "decode", "attention", "memory")
 FOLDER = Path(__file__).parent / "report"

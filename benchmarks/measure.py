@@ -27,7 +27,8 @@ def weights_of(size: Size) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "weights.npz"
-        np.savez(path, **model_of(size).state_dict())
+        arrays: Numbers = model_of(size).state_dict()
+        np.savez(path, **arrays)
         yield str(path)
 
 

@@ -66,7 +66,7 @@ def memory_parts(p: Weights, name: str, memory: jax.Array, H: int) -> jax.Array:
 def cross_attention(p: Weights, name: str, x: jax.Array, kv: jax.Array, mask: jax.Array,
                     H: int) -> jax.Array:
     (q,) = split(linear(p, f"{name}.cross.q", x), 1, H)
-    h = linear(p, f"{name}.cross.out", merge(attention(q, *kv, mask)))
+    h = linear(p, f"{name}.cross.out", merge(attention(q, kv[0], kv[1], mask)))
     return norm(p, f"{name}.norm2", x + h)
 
 
@@ -106,7 +106,7 @@ def block_step(p: Weights, name: str, x: jax.Array, past: jax.Array, kv: jax.Arr
     q, *new = split(linear(p, f"{name}.attn.qkv", x), 3, H)
     past = jax.lax.dynamic_update_slice(past, jnp.stack(new), (0, 0, 0, position, 0))
     seen = jnp.arange(past.shape[3]) <= position
-    h = linear(p, f"{name}.attn.out", merge(attention(q, *past, seen)))
+    h = linear(p, f"{name}.attn.out", merge(attention(q, past[0], past[1], seen)))
     x = norm(p, f"{name}.norm1", x + h)
     return feed_forward(p, name, cross_attention(p, name, x, kv, mask, H), 3), past
 

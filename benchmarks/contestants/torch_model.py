@@ -150,8 +150,8 @@ class HandWritten(nn.Module):
         caches = []
         for block in self.decoder:
             k, v = split(block.kv(memory), 2, block.n_heads)
-            past = k.new_empty(2, len(src), block.n_heads, room, k.shape[-1])
-            caches.append(Cache(*past, k, v, mask))
+            keys, values = k.new_empty(2, len(src), block.n_heads, room, k.shape[-1])
+            caches.append(Cache(keys, values, k, v, mask))
         return caches
 
     def step(self, ids: Tensor, caches: list[Cache], position: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from benchmarks.stats import Range, Seconds, compared
+from benchmarks.writing.stats import Range, Seconds, compared
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -12,7 +12,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def times(r: Range) -> str:
-    """A ratio, with its range in small."""
+    """A ratio, with its range in small; the reference itself is 1."""
+    if r.least == r.most == 1:
+        return "1"
     return f"{r.median:.2f}<br><small>{r.least:.2f}–{r.most:.2f}</small>"
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from benchmarks import charts, prose
-from benchmarks.stats import Range
+from benchmarks.writing import charts, prose
+from benchmarks.writing.stats import Range
 from npt_lib.figures.svg import Picture
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from benchmarks.stats import Range
+from benchmarks.writing.stats import Range
 from npt_lib.figures.svg import (
     INK,
     LINE,
@@ -27,10 +27,10 @@ def ranges(groups: Mapping[str, Mapping[str, Range]], alt: str, title: str,
     labels = [label for group in groups.values() for label in group]
     left = max(text_width(label, SIZE) for label in labels) + 12
     right = WIDTH - 44
-    most = max(1.0, *(r.most for group in groups.values() for r in group.values()))
+    most = 1.2 * max(1.0, *(r.median for group in groups.values() for r in group.values()))
 
     def x(value: float) -> float:
-        return left + (right - left) * value / most
+        return left + (right - left) * min(value / most, 1.0)
 
     body, y = text(0, 8, title, SIZE, "start", MUTED), 32.0
     for name, group in groups.items():
@@ -47,7 +47,8 @@ def ranges(groups: Mapping[str, Mapping[str, Range]], alt: str, title: str,
 
 
 def _range_row(label: str, r: Range, y: float, x, colour: str) -> str:
-    return (text(0, y, label, SIZE, "start") + path(f"M{x(0):.1f} {y:.1f}H{WIDTH - 44:.1f}", LINE, 1)
+    return (text(0, y, label, SIZE, "start")
+            + path(f"M{x(0):.1f} {y:.1f}H{WIDTH - 44:.1f}", LINE, 1)
             + path(f"M{x(r.least):.1f} {y:.1f}H{x(r.most):.1f}", colour, 4)
             + element("circle", cx=x(r.median), cy=y, r=5, fill=colour)
             + text(WIDTH, y, fixed(r.median, 2), SIZE, "end"))
@@ -82,7 +83,8 @@ def _legend(names: Sequence[str], y: float) -> str:
 def loglog(xs: Sequence[int], series: Mapping[str, Sequence[float]], alt: str, title: str,
            unit: str) -> Picture:
     """A line for each of the series on two logarithmic axes, its name at its end."""
-    height, left, right = 300.0, 62.0, WIDTH - 130
+    height, left = 300.0, 62.0
+    right = WIDTH - 14 - max(text_width(name, SIZE) for name in series)
     values = [v for line in series.values() for v in line]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
 

@@ -1,0 +1,47 @@
+"""The report: Markdown and plots, from the numbers of results.json and nothing else."""
+
+from pathlib import Path
+
+from benchmarks.writing import prose
+from benchmarks.writing.attention import attention
+from benchmarks.writing.forms import forms, profile
+from benchmarks.writing.parts import Pictures, Results, to
+from benchmarks.writing.sections import decoding, dropout, memory, training
+
+SECTIONS = {"train": training, "dropout": dropout, "memory": memory, "decode": decoding,
+            "attention": attention, "forms": forms, "profile": profile}
+
+
+def write_report(results: Results, folder: Path) -> None:
+    """report.md and its plots, into the folder."""
+    words, pictures = report(results)
+    for name, picture in pictures.items():
+        (folder / name).write_text(picture.svg + "\n", "utf8")
+    (folder / "report.md").write_text(words, "utf8")
+
+
+def report(results: Results) -> tuple[str, Pictures]:
+    """The Markdown, and the pictures that it shows by their file names."""
+    parts = [opening(results)]
+    pictures: Pictures = {}
+    for name, section in SECTIONS.items():
+        if results.get(name):
+            words, drawn = section(results)
+            parts.append(words)
+            pictures |= drawn
+    return "\n".join(parts), pictures
+
+
+def opening(results: Results) -> str:
+    machine = prose.table(["", ""], results["machine"].items()).replace("---:", "---")
+    missing = "".join(f" {title} is not installed there: it is left out."
+                      for title in results["missing"])
+    return f"""## What was measured
+
+The same models, from the same weights, on the same data, by each contestant in a process of its
+own: all were started and warmed up, then took turns, {results["rounds"]} rounds of one turn each
+(a third of that for attention), and a ratio is between two turns of one round. A cell is the
+median ratio to {to(results)}, with the least and the most below it.
+**Under 1 is faster.**{missing}
+
+{machine}"""

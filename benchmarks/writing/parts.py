@@ -1,0 +1,45 @@
+"""What the sections have in common: a table of ratios, its plot, its sentences."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.writing import charts, prose
+from benchmarks.writing.stats import ratios, reference
+from npt_lib.figures.svg import Picture
+
+Results = dict[str, Any]
+Pictures = dict[str, Picture]
+
+
+def to(results: Results) -> str:
+    return results["titles"][reference(results["titles"])]
+
+
+def figure(name: str, picture: Picture) -> str:
+    return f"![{picture.alt}]({name})\n"
+
+
+def ratio_table(results: Results, by_column: Mapping[str, Any]) -> str:
+    found = {column: ratios(numbers["seconds"]) for column, numbers in by_column.items()}
+    keys = dict.fromkeys(key for column in found.values() for key in column)
+    rows = [[results["titles"][key], *(prose.times(column[key]) if key in column else "–"
+                                       for column in found.values())] for key in keys]
+    return prose.table(["", *found], rows)
+
+
+def ratio_plot(results: Results, by_group: Mapping[str, Any], what: str) -> Picture:
+    titles = results["titles"]
+    groups = {name: {titles[key]: r for key, r in ratios(numbers["seconds"]).items()}
+              for name, numbers in by_group.items()}
+    said = ", ".join(f"{name} {group[titles['npt']].median:.2f}" for name, group in groups.items()
+                     if titles.get("npt") in group)
+    return charts.ranges(groups, f"{what}, as ratios to {to(results)}; npt_lib: {said}.",
+                         f"time over that of {to(results)}, median and range; left is faster",
+                         [title for key, title in titles.items() if key.startswith("npt")])
+
+
+def verdicts(results: Results, by_name: Mapping[str, Any]) -> str:
+    """A line for each, where npt_lib took part; in brackets its time over the other's."""
+    lines = [f"- {name}: {prose.verdict(numbers['seconds'], results['titles'])}."
+             for name, numbers in by_name.items() if "npt" in numbers["seconds"]]
+    return "npt_lib is (its time over the other's in brackets):\n\n" + "\n".join(lines) + "\n"

@@ -1,0 +1,99 @@
+"""Sections on training, its memory, and decoding."""
+
+import statistics
+
+from benchmarks.writing import prose
+from benchmarks.writing.parts import (
+    Pictures,
+    Results,
+    figure,
+    ratio_plot,
+    ratio_table,
+    to,
+    verdicts,
+)
+from benchmarks.writing.stats import reference
+
+
+def training(results: Results) -> tuple[str, Pictures]:
+    by_size = results["train"]
+    picture = ratio_plot(results, by_size, "Time of a training step")
+    worst = max(abs(a / b - 1) for numbers in by_size.values()
+                for losses in numbers["checked"].values()
+                for a, b in zip(losses, next(iter(numbers["checked"].values()))))
+    return f"""## A training step
+
+Forward, label-smoothed cross-entropy, backward, clipping, Adam. All computed the same losses in
+their first {len(next(iter(next(iter(by_size.values()))["checked"].values())))} steps: the largest \
+relative difference was {worst:.0e}.
+
+{ratio_table(results, by_size)}
+{verdicts(results, by_size)}
+{figure("training.svg", picture)}
+### In milliseconds, and as a share of what the machine can do
+
+A step's matrix products, counted by arithmetic at the padded sizes, over its time, as a share of
+the speed at which NumPy multiplies two float32 matrices of 2,048 rows on all cores in this run.
+
+{_share_table(results)}""", {"training.svg": picture}
+
+
+def _share_table(results: Results) -> str:
+    by_size, rows = results["train"], []
+    for key in dict.fromkeys(k for numbers in by_size.values() for k in numbers["seconds"]):
+        row = [results["titles"][key]]
+        for numbers in by_size.values():
+            seconds = statistics.median(numbers["seconds"][key])
+            share = numbers["flops"] / seconds / 1e9 / numbers["peak"][key]
+            row.append(f"{prose.duration(seconds)}<br><small>{share:.0%}</small>")
+        rows.append(row)
+    peaks = [f"{max(numbers['peak'].values()):.0f} GFLOP/s" for numbers in by_size.values()]
+    return prose.table(["", *by_size], [*rows, ["sgemm", *peaks]])
+
+
+def dropout(results: Results) -> tuple[str, Pictures]:
+    by_size = {"SMALL": results["dropout"]}
+    return f"""### With dropout 0.1
+
+As before, with dropout after the embeddings and each sublayer; nn.Transformer's own layers also
+drop attention weights and hidden units.
+
+{ratio_table(results, by_size)}
+{verdicts(results, by_size)}""", {}
+
+
+def memory(results: Results) -> tuple[str, Pictures]:
+    by_size = results["memory"]
+    rows = []
+    for key in dict.fromkeys(k for held in by_size.values() for k in held):
+        row = [results["titles"][key]]
+        for held in by_size.values():
+            row.append(f"{prose.size(held[key])}<br><small>"
+                       f"{held[key] / held[reference(held)]:.2f}</small>")
+        rows.append(row)
+    return f"""## Memory
+
+The most that five training steps held at once, over what the process held after its imports; in
+small, the ratio to {to(results)}.
+
+{prose.table(["", *by_size], rows)}""", {}
+
+
+def decoding(results: Results) -> tuple[str, Pictures]:
+    parts, pictures = [], {}
+    for name, heading in (("one", "One sequence"), ("batch", "A batch")):
+        by_size = {size: numbers[name] for size, numbers in results["decode"].items()}
+        rows = ", ".join(f"{numbers['rows']} at {size}" for size, numbers in by_size.items())
+        picture = ratio_plot(results, by_size, f"Time to write 64 tokens, {heading.lower()}")
+        pictures[f"decoding-{name}.svg"] = picture
+        parts.append(f"### {heading}\n\nRows: {rows}.\n\n{ratio_table(results, by_size)}\n"
+                     f"{verdicts(results, by_size)}\n"
+                     f"{figure(f'decoding-{name}.svg', picture)}")
+    least = min(share for numbers in results["decode"].values() for part in numbers.values()
+                for share in part["checked"].values())
+    agree = "All write the same tokens." if least == 1 else f"At least {least:.1%} are the same."
+    return f"""## Writing 64 tokens
+
+Each the likeliest, by everyone with a cache of keys and values. {agree}
+
+""" + "\n".join(parts), pictures
