@@ -13,7 +13,8 @@ from benchmarks.race import say
 from benchmarks.sizes import SIZES
 from benchmarks.writing import write_report
 
-KINDS = ("train", "dropout", "decode", "attention", "memory")
+KINDS = ("train", "dropout", "decode", "attention", "memory", "forms", "profile")
+PROFILED = ("SMALL", "BASE")
 FOLDER = Path(__file__).parent / "report"
 
 
@@ -67,6 +68,11 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
                               for n in lengths}
     if "memory" in options.only:
         found["memory"] = {s.name: measure.memory(s, present) for s in sizes}
+    if "forms" in options.only:
+        found["forms"] = measure.forms(rounds)
+    if "profile" in options.only:
+        found["profile"] = {s.name: measure.profile(s, rounds) for s in sizes
+                            if s.name in PROFILED}
     return found
 
 

@@ -5,38 +5,70 @@ backward is two products of the same size, so a step is three times its forward 
 padding does less, and gets the same count: it is the work that was asked for.
 """
 
+from typing import NamedTuple
+
 from benchmarks.sizes import Size
 
 
-def forward_flops(size: Size) -> int:
+class Product(NamedTuple):
+    """(n, k) @ (k, m), as often as there are pairs of matrices in the stack."""
+
+    stack: int
+    n: int
+    k: int
+    m: int
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.stack * self.n * self.k * self.m
+
+    def backward(self) -> list["Product"]:
+        """What its two gradients take."""
+        return [Product(self.stack, self.n, self.m, self.k),
+                Product(self.stack, self.k, self.n, self.m)]
+
+
+def forward_products(size: Size) -> list[Product]:
     """All matrix products of one forward pass of a batch."""
-    S, T = size.batch * size.n_src, size.batch * size.n_tgt         # tokens of each side
-    encoder = attention_block(size, S, size.n_src) + feed_forward(size, S)
-    decoder = (attention_block(size, T, size.n_tgt) + feed_forward(size, T)
-               + cross_attention(size, T, S))
-    return size.n_layers * (encoder + decoder) + product(T, size.d_model, size.n_vocab)
+    S, T, D = size.batch * size.n_src, size.batch * size.n_tgt, size.d_model   # tokens of each side
+    encoder = [*self_attention(size, S, size.n_src), *feed_forward(size, S)]
+    decoder = [*self_attention(size, T, size.n_tgt), *cross_attention(size, T, S),
+               *feed_forward(size, T)]
+    return size.n_layers * (encoder + decoder) + [Product(1, T, D, size.n_vocab)]
+
+
+def training_products(size: Size) -> list[Product]:
+    """Those of a step: forward, and backward."""
+    forward = forward_products(size)
+    return forward + [back for product in forward for back in product.backward()]
+
+
+def forward_flops(size: Size) -> int:
+    return sum(product.flops for product in forward_products(size))
 
 
 def training_flops(size: Size) -> int:
-    return 3 * forward_flops(size)
+    return sum(product.flops for product in training_products(size))
 
 
-def product(n: int, k: int, m: int) -> int:
-    """(n, k) @ (k, m)."""
-    return 2 * n * k * m
+def attention(size: Size, n_queries: int, n_keys: int) -> list[Product]:
+    """Scores and mixture, for each sentence and head."""
+    stack, K = size.batch * size.n_heads, size.d_model // size.n_heads
+    return [Product(stack, n_queries, K, n_keys), Product(stack, n_queries, n_keys, K)]
 
 
-def attention_block(size: Size, tokens: int, n_keys: int) -> int:
-    """Queries, keys and values from one product, scores, mixture, and the way out."""
+def self_attention(size: Size, tokens: int, length: int) -> list[Product]:
     D = size.d_model
-    return (product(tokens, D, 3 * D) + 2 * product(tokens, D, n_keys) + product(tokens, D, D))
+    return [Product(1, tokens, D, 3 * D), *attention(size, length, length),
+            Product(1, tokens, D, D)]
 
 
-def cross_attention(size: Size, tokens: int, memory_tokens: int) -> int:
+def cross_attention(size: Size, tokens: int, memory_tokens: int) -> list[Product]:
     D = size.d_model
-    return (product(tokens, D, D) + product(memory_tokens, D, 2 * D)
-            + 2 * product(tokens, D, size.n_src) + product(tokens, D, D))
+    return [Product(1, tokens, D, D), Product(1, memory_tokens, D, 2 * D),
+            *attention(size, size.n_tgt, size.n_src), Product(1, tokens, D, D)]
 
 
-def feed_forward(size: Size, tokens: int) -> int:
-    return 2 * product(tokens, size.d_model, size.d_ff)
+def feed_forward(size: Size, tokens: int) -> list[Product]:
+    D, F = size.d_model, size.d_ff
+    return [Product(1, tokens, D, F), Product(1, tokens, F, D)]

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.checks import same_numbers, same_tokens, unchecked
-from benchmarks.contestants import CAN_DROP, Contestant
+from benchmarks.checks import LOSS_TOLERANCES, same_losses, same_numbers, same_tokens, unchecked
+from benchmarks.contestants import ANATOMY, CAN_DROP, FORMS, Contestant
 from benchmarks.flops import training_flops
+from benchmarks.process import Process
 from benchmarks.race import peak_bytes, peaks, race, say
 from benchmarks.sizes import Size
 
-N_COMPARED = 5                  # training steps whose losses are compared
+N_COMPARED = len(LOSS_TOLERANCES)       # training steps whose losses are compared
 LENGTHS = (256, 512, 1024, 2048, 4096)
 Contestants = Sequence[Contestant]
 Numbers = dict[str, Any]
@@ -43,7 +44,7 @@ def training(size: Size, contestants: Contestants, rounds: int) -> Numbers:
     before = peaks(racers)
     with weights_of(size) as weights:
         options = {"size": size.as_dict(), "weights": weights}
-        found = race(racers, "train", options, rounds, same_numbers, N_COMPARED)
+        found = race(racers, "train", options, rounds, same_losses, N_COMPARED)
     after = peaks(racers)
     peak = {key: max(before[key], after[key]) for key in before}
     return {**found, "flops": training_flops(size), "peak": peak}
@@ -86,3 +87,28 @@ def memory(size: Size, contestants: Contestants) -> dict[str, int]:
         options = {"size": size.as_dict(), "weights": weights}
         return {c.key: peak_bytes(c, "train", options, N_COMPARED)
                 for c in able(contestants, "train")}
+
+
+def forms(rounds: int) -> list[Numbers]:
+    """Seconds of every fast form and of its textbook form, round by round."""
+    from benchmarks.contestants.forms import FORMS as names
+
+    say("forms, before and after")
+    found = []
+    with Process(FORMS) as process:
+        for name in names:
+            process.prepare("compare", name=name)
+            old, new, before, after = process.run(rounds).values
+            found.append({"name": name, "from": old, "to": new, "before": before, "after": after})
+    return found
+
+
+def profile(size: Size, rounds: int) -> Numbers:
+    """Seconds of a training step of npt_lib, by kind of work and by part of the library."""
+    say(f"profile, {size.name}")
+    found = {}
+    with Process(ANATOMY) as process:
+        for kind in ANATOMY.kinds:
+            process.prepare(kind, size=size.as_dict())
+            found[kind] = dict(process.run(rounds).values)
+    return found

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import npt_lib as npt
 from benchmarks import __main__ as command
 from benchmarks import checks, flops, measure
-from benchmarks.contestants import CONTESTANTS, textbook, with_kernel
+from benchmarks.contestants import CONTESTANTS, anatomy, forms, textbook, with_kernel
 from benchmarks.contestants import npt as contestant
 from benchmarks.process import HELD_BACK_BY, Process, WorkerError, environment
 from benchmarks.race import Disagreement, race
@@ -162,14 +163,42 @@ def test_a_race_gives_everyone_as_many_rounds():
     assert set(found["checked"]) == {"npt", "textbook"} and found["times"] >= 1
 
 
+def test_forms_compute_what_their_textbook_forms_do():
+    """Each is checked when it is prepared; Adam's moves with every call, decoding's tokens."""
+    assert len(forms.FORMS) >= 13
+    for name in forms.FORMS:
+        old, new, before, after = forms.comparing(name)(1)
+        assert old != new and len(before) == len(after) == 1
+    with pytest.raises(AssertionError, match="softmax"):
+        forms.same("softmax", [np.ones(2)], [np.zeros(2)])
+
+
+def test_a_step_is_divided_among_all_parts_of_the_library():
+    kinds, parts = (dict(anatomy.KINDS[kind](TOY)(2)) for kind in ("kinds", "parts"))
+    assert list(kinds) == ["matrix products", "other work on arrays", "Python and calls"]
+    assert list(parts) == [*anatomy.PARTS, anatomy.REST]
+    assert all(spent > 0 for spent in parts.values())
+    files = {file.stem for file in Path(npt.__file__).parent.glob("*.py")}
+    assert {stem for stems in anatomy.PARTS.values() for stem in stems} <= files
+    assert anatomy.part_of(npt.attention.__code__.co_filename) == "attention"
+    assert anatomy.part_of(np.__file__) is None
+
+
 # whether all did the same
 
-def test_losses_that_differ_stop_the_run():
+def test_numbers_that_differ_stop_the_run():
     assert checks.same_numbers({"a": [1.0, 2.0], "b": [1.00005, 2.0]})
-    with pytest.raises(Disagreement, match=r"relative difference of 2\.0e-04: b has"):
+    with pytest.raises(Disagreement, match=r"differences of 2e-04, 0e\+00: b has"):
         checks.same_numbers({"a": [1.0, 2.0], "b": [1.0002, 2.0]})
     with pytest.raises(Disagreement):
         checks.same_numbers({"a": [1.0], "b": [float("nan")]})
+
+
+def test_losses_may_part_later_but_not_at_once():
+    losses = [3.0] * measure.N_COMPARED
+    assert checks.same_losses({"a": losses, "b": [*losses[:-1], 3.002]})
+    with pytest.raises(Disagreement):
+        checks.same_losses({"a": losses, "b": [3.002, *losses[1:]]})
 
 
 def test_tokens_that_differ_stop_the_run():
@@ -211,7 +240,9 @@ def everything():
     return made_up(train={"TINY": train, "SMALL": train}, dropout=race_of(),
                    memory={"TINY": held}, decode={"TINY": decode},
                    attention={"256": race_of(bytes=held), "512": race_of(bytes=held)},
-                   forms=[form], profile={"SMALL": {"matrix products": 3.0, "Python": 1.0}})
+                   forms=[form],
+                   profile={"SMALL": {"kinds": {"products": 3.0, "calls": 1.0},
+                                      "parts": {"attention": 1.0, "loss": 1.0}}})
 
 
 def test_ratios_are_within_a_round():

@@ -39,6 +39,8 @@ CONTESTANTS = {c.key: c for c in (
     Contestant("jax", "JAX jit", "jax_", "jax"),
 )}
 CAN_DROP = ("npt", "torch", "torch-nn")     # who takes part in training with dropout
+FORMS = Contestant("forms", "forms", "forms", "numpy", ("compare",))
+ANATOMY = Contestant("anatomy", "anatomy", "anatomy", "numpy", ("kinds", "parts"))
 SGEMM = Contestant("sgemm", "sgemm", "sgemm", "numpy")
 
 

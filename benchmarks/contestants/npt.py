@@ -38,19 +38,19 @@ def training(size: Size, weights: str, dropout: float = 0.0) -> Job:
     return job
 
 
+def written(model: npt.Transformer, src: np.ndarray) -> np.ndarray:
+    """(B, N_TOKENS): the likeliest token each time, with the model's cache."""
+    state, ids, tokens = model.start(src, N_TOKENS), np.full(len(src), BOS), []
+    for _ in range(N_TOKENS):
+        ids = model.step(ids, state).argmax(axis=-1)
+        tokens.append(ids)
+    return np.stack(tokens, axis=1)
+
+
 def decoding(size: Size, weights: str, n_rows: int) -> Job:
-    """N_TOKENS a row, each the likeliest, n times over; the tokens."""
-    model = model_of(size, weights=weights)
-    src = batches(size)[0][0][:n_rows]
-
-    def write() -> np.ndarray:
-        state, ids, written = model.start(src, N_TOKENS), np.full(n_rows, BOS), []
-        for _ in range(N_TOKENS):
-            ids = model.step(ids, state).argmax(axis=-1)
-            written.append(ids)
-        return np.stack(written, axis=1)
-
-    return lambda n: [write().tolist() for _ in range(n)][-1]
+    """N_TOKENS a row, n times over; the tokens."""
+    model, src = model_of(size, weights=weights), batches(size)[0][0][:n_rows]
+    return lambda n: [written(model, src).tolist() for _ in range(n)][-1]
 
 
 def attending(n: int) -> Job:

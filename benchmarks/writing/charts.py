@@ -69,15 +69,20 @@ def stacked(bars: Mapping[str, Mapping[str, float]], alt: str, title: str) -> Pi
                 body += text(at + width / 2, y, f"{part / whole:.0%}", SIZE, fill="#ffffff")
             at += width
         y += 36
-    return Picture(body + _legend(kinds, y), WIDTH, y + 14, alt)
+    legend, y = _legend(kinds, y)
+    return Picture(body + legend, WIDTH, y + 14, alt)
 
 
-def _legend(names: Sequence[str], y: float) -> str:
+def _legend(names: Sequence[str], y: float) -> tuple[str, float]:
+    """Each name after its colour, on as many lines as they need; and how far down that is."""
     body, x = "", 0.0
     for name, colour in zip(names, PALETTE, strict=False):
+        width = text_width(name, SIZE) + 36
+        if x + width > WIDTH:
+            x, y = 0.0, y + ROW
         body += rect(x, y - 6, 12, 12, colour) + text(x + 18, y, name, SIZE, "start")
-        x += text_width(name, SIZE) + 36
-    return body
+        x += width
+    return body, y
 
 
 def loglog(xs: Sequence[int], series: Mapping[str, Sequence[float]], alt: str, title: str,

@@ -1,13 +1,13 @@
 """Two sections of the report: fast forms before and after, and where a step's time goes."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from benchmarks.writing import charts, prose
+from benchmarks.writing.parts import Pictures, Results, figure
 from benchmarks.writing.stats import Range
-from npt_lib.figures.svg import Picture
 
 
-def forms(results: dict[str, Any]) -> tuple[str, dict[str, Picture]]:
+def forms(results: Results) -> tuple[str, Pictures]:
     """How much each fast form gains: its textbook form's time over its own."""
     found = {form["name"]: form for form in results["forms"]}
     gains = {name: Range.of(b / a for b, a in zip(form["before"], form["after"], strict=True))
@@ -27,24 +27,32 @@ What a textbook writes and what the library does, in turn in one process; the ga
 before over the time after, within a round: **over 1 is faster**.
 
 {prose.table(["", "before", "after", "gain"], rows)}
-{losers}![{picture.alt}](forms.svg)
-"""
+{losers}{figure("forms.svg", picture)}"""
     return words, {"forms.svg": picture}
 
 
-def profile(results: dict[str, Any]) -> tuple[str, dict[str, Picture]]:
-    """Shares of a training step's time, by kind of work."""
-    bars = results["profile"]
-    alt = "; ".join(f"{name}: " + ", ".join(f"{kind} {part / sum(parts.values()):.0%}"
-                                            for kind, part in parts.items())
-                    for name, parts in bars.items())
-    picture = charts.stacked(bars, f"Where a training step's time goes. {alt}.",
-                             "share of the time of a training step of npt_lib")
-    words = f"""## Where a training step's time goes
+def profile(results: Results) -> tuple[str, Pictures]:
+    """Shares of a training step's time, by kind of work and by part."""
+    by_size, pictures = results["profile"], {}
+    for kind, words in (("kinds", "by kind of work"), ("parts", "by part of the library")):
+        bars = {name: found[kind] for name, found in by_size.items()}
+        pictures[f"profile-{kind}.svg"] = charts.stacked(
+            bars, f"The time of a training step, {words}. {shares(bars)}.",
+            f"share of the time of a training step of npt_lib, {words}")
+    return f"""## Where a training step's time goes
 
-npt_lib's own step, with its matrix products, its other array operations and the Python between
-them told apart.
+On one thread of Python. First by kind of work: the step's matrix products, each done alone; Python
+and the calls of NumPy, which is a step of as many blocks at the least sizes there are; and what is
+left, all other work on arrays.
 
-![{picture.alt}](profile.svg)
-"""
-    return words, {"profile.svg": picture}
+{figure("profile-kinds.svg", pictures["profile-kinds.svg"])}
+Then by part of the library, backward passes included, under Python's profiler:
+
+{figure("profile-parts.svg", pictures["profile-parts.svg"])}""", pictures
+
+
+def shares(bars: Mapping[str, Mapping[str, float]]) -> str:
+    """The same in words."""
+    return "; ".join(f"{name}: " + ", ".join(f"{kind} {part / sum(parts.values()):.0%}"
+                                             for kind, part in parts.items())
+                     for name, parts in bars.items())
