@@ -69,7 +69,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     if "memory" in options.only:
         found["memory"] = {s.name: measure.memory(s, present) for s in sizes}
     if "forms" in options.only:
-        found["forms"] = measure.forms(rounds)
+        found["forms"] = measure.forms(rounds) + measure.settings(sizes, rounds)
     if "profile" in options.only:
         found["profile"] = {s.name: measure.profile(s, rounds) for s in sizes
                             if s.name in PROFILED}

@@ -3,16 +3,17 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.checks import LOSS_TOLERANCES, same_losses, same_numbers, same_tokens, unchecked
-from benchmarks.contestants import ANATOMY, CAN_DROP, FORMS, Contestant
+from benchmarks.contestants import ANATOMY, CAN_DROP, CONTESTANTS, FORMS, SETTINGS, Contestant
 from benchmarks.flops import training_flops
-from benchmarks.process import Process
-from benchmarks.race import peak_bytes, peaks, race, say
+from benchmarks.process import Process, WorkerError
+from benchmarks.race import give_up, peak_bytes, peaks, race, say
 from benchmarks.sizes import Size
 
 N_COMPARED = len(LOSS_TOLERANCES)       # training steps whose losses are compared
@@ -83,10 +84,15 @@ def attention(n: int, contestants: Contestants, rounds: int) -> Numbers:
 def memory(size: Size, contestants: Contestants) -> dict[str, int]:
     """The most bytes that N_COMPARED training steps held over the start."""
     say(f"memory, {size.name}")
+    held = {}
     with weights_of(size) as weights:
         options = {"size": size.as_dict(), "weights": weights}
-        return {c.key: peak_bytes(c, "train", options, N_COMPARED)
-                for c in able(contestants, "train")}
+        for contestant in able(contestants, "train"):
+            try:
+                held[contestant.key] = peak_bytes(contestant, "train", options, N_COMPARED)
+            except WorkerError as error:
+                give_up(contestant, error)
+    return held
 
 
 def forms(rounds: int) -> list[Numbers]:
@@ -100,6 +106,22 @@ def forms(rounds: int) -> list[Numbers]:
             process.prepare("compare", name=name)
             old, new, before, after = process.run(rounds).values
             found.append({"name": name, "from": old, "to": new, "before": before, "after": after})
+    return found
+
+
+def settings(sizes: Sequence[Size], rounds: int) -> list[Numbers]:
+    """The same for settings of train, which need a process each: a training step."""
+    found = []
+    for name, at, (old, before), (new, after) in SETTINGS:
+        for size in (size for size in sizes if size.name in at):
+            say(f"{name}, {size.name}")
+            pair = [replace(CONTESTANTS["npt"], key=key, variant=variant)
+                    for key, variant in (("before", before), ("after", after))]
+            with weights_of(size) as weights:
+                options = {"size": size.as_dict(), "weights": weights}
+                raced = race(pair, "train", options, rounds, same_losses, N_COMPARED)
+            found.append({"name": f"{name}, {size.name}", "from": old, "to": new,
+                          **raced["seconds"]})
     return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.contestants import SGEMM, Contestant
-from benchmarks.process import Process
+from benchmarks.process import Process, WorkerError
 
 TARGET = 0.3                    # seconds that one contestant's turn should take
 SETTLE = 0.05                   # after a turn, until its idle threads have gone to sleep
@@ -58,12 +58,23 @@ def race(contestants: Sequence[Contestant], kind: str, options: dict[str, Any], 
     """
     with started(contestants) as processes:
         values = {}
-        for key, process in processes.items():
-            process.prepare(kind, **options)
-            values[key] = process.run(warm_up).values
+        for key, process in list(processes.items()):
+            try:
+                process.prepare(kind, **options)
+                values[key] = process.run(warm_up).values
+            except WorkerError as error:
+                give_up(process.contestant, error)
+                del processes[key]
         checked = check(values)
         times = repetitions(processes, target)
         return {"times": times, "seconds": turns(processes, rounds, times), "checked": checked}
+
+
+def give_up(contestant: Contestant, error: WorkerError) -> None:
+    """Go on without one that cannot run here, such as torch.compile without a compiler."""
+    if contestant.needs == "numpy":
+        raise error
+    say(f"{contestant.title} is left out: {str(error).strip().splitlines()[-1]}")
 
 
 def peak_bytes(contestant: Contestant, kind: str, options: dict[str, Any], times: int) -> int:

@@ -16,14 +16,14 @@ import pytest
 import npt_lib as npt
 from benchmarks import __main__ as command
 from benchmarks import checks, flops, measure
-from benchmarks.contestants import CONTESTANTS, anatomy, forms, textbook, with_kernel
+from benchmarks.contestants import CONTESTANTS, SETTINGS, anatomy, forms, textbook, with_kernel
 from benchmarks.contestants import npt as contestant
 from benchmarks.process import HELD_BACK_BY, Process, WorkerError, environment
-from benchmarks.race import Disagreement, race
+from benchmarks.race import Disagreement, give_up, race
 from benchmarks.sizes import BOS, EOS, FIRST_WORD, N_TOKENS, PAD, SIZES, Size, attention_inputs
 from benchmarks.sizes import batch as batch_of
 from benchmarks.worker import Worker, serve
-from benchmarks.writing import report, stats, write_report
+from benchmarks.writing import prose, report, stats, write_report
 
 TOY = Size("TOY", 3, 5, 7, 8, 2, 12, 2, 11)
 
@@ -115,6 +115,16 @@ def test_a_worker_trains_as_the_library_does(weights):
     wanted = [npt.train_step(model, optimizer, batch_of(TOY, seed), None, label_smoothing=0.1)
               for seed in range(3)]
     np.testing.assert_allclose(first["values"] + more["values"], wanted, rtol=1e-5)
+
+
+def test_the_settings_train_alike(weights, monkeypatch):
+    kept = []
+    monkeypatch.setattr(npt, "keep_memory", lambda: kept.append(True), raising=False)
+    variants = {variant for _, _, *pair in SETTINGS for _, variant in pair}
+    assert variants == {"", "one-thread", "bare", "bare keep"}
+    checks.same_numbers({variant: contestant.training(TOY, weights, variant=variant)(3)
+                         for variant in variants})
+    assert kept == [True]
 
 
 def test_a_worker_answers_an_error_and_goes_on(weights):
@@ -215,6 +225,14 @@ def test_who_lacks_a_package_is_left_out(monkeypatch):
     assert [c.key for c in missing] == ["jax"]
 
 
+def test_who_cannot_run_here_is_left_out_but_never_the_library(capsys):
+    broken = WorkerError("torch.compile: Traceback\n  ...\nRuntimeError: no compiler")
+    give_up(CONTESTANTS["torch-compile"], broken)
+    assert capsys.readouterr().err == "torch.compile is left out: RuntimeError: no compiler\n"
+    with pytest.raises(WorkerError):
+        give_up(CONTESTANTS["npt"], broken)
+
+
 # the report
 
 TITLES = {"npt": "npt_lib", "torch": "PyTorch eager", "jax": "JAX jit"}
@@ -265,12 +283,21 @@ def test_the_report_says_its_numbers():
     assert "| PyTorch eager | 1 | 1 |" in words
     assert "- TINY: faster than PyTorch eager (0.50); neither faster nor slower in every round " \
            "than JAX jit (1.20)." in words
+    assert "- A training step: at TINY **not** faster than JAX jit; at SMALL **not**" in words
     assert "torch.compile is not installed there" in words
     assert "| npt_lib | 600 ms<br><small>5%</small> |" in words
     assert "| npt_lib | 5 MiB<br><small>0.10</small> |" in words
     assert "| softmax: out of place → in place | 2000 ms | 1000 ms | 2.00<br>" in words
     assert set(re.findall(r"\((\S+\.svg)\)", words)) == set(pictures)
     assert not re.search(r"^# ", words, re.M) and words.startswith("## ")
+
+
+def test_in_short_tells_faster_from_not():
+    ahead = {"npt": [1.0, 1.0], "torch": [2.0, 1.1], "npt-Haswell": [0.1, 0.1]}
+    level = {"npt": [1.0, 1.0], "torch": [2.0, 1.0], "jax": [0.5, 0.4]}
+    said = prose.in_short({"TINY": ahead, "SMALL": ahead, "BASE": level}, TITLES)
+    assert said == ("faster than all others at TINY and SMALL; "
+                    "at BASE **not** faster than JAX jit and PyTorch eager")
 
 
 def test_a_part_of_the_numbers_is_a_part_of_the_report():

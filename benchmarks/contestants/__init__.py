@@ -32,6 +32,7 @@ REFERENCE = "torch"             # every ratio is to this one, in the same round
 
 CONTESTANTS = {c.key: c for c in (
     Contestant("npt", "npt_lib", "npt", "numpy"),
+    Contestant("npt-keep", "npt_lib, memory kept", "npt", "numpy", ("train",), "keep"),
     Contestant("textbook", "textbook NumPy", "textbook", "numpy", ("attend",)),
     Contestant("torch", "PyTorch eager", "pytorch", "torch"),
     Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", ("train",), "nn"),
@@ -39,6 +40,12 @@ CONTESTANTS = {c.key: c for c in (
     Contestant("jax", "JAX jit", "jax_", "jax"),
 )}
 CAN_DROP = ("npt", "torch", "torch-nn")     # who takes part in training with dropout
+# settings of training, before and after: what it is called, at which sizes, and the two variants
+SETTINGS = (
+    ("freed memory", ("SMALL", "MEDIUM"), ("handed back", "bare"), ("kept", "bare keep")),
+    ("threads", ("TINY", "SMALL", "MEDIUM"), ("in BLAS alone", "one-thread"),
+     ("parts of the batch", "")),
+)
 FORMS = Contestant("forms", "forms", "forms", "numpy", ("compare",))
 ANATOMY = Contestant("anatomy", "anatomy", "anatomy", "numpy", ("kinds", "parts"))
 SGEMM = Contestant("sgemm", "sgemm", "sgemm", "numpy")

@@ -25,17 +25,28 @@ def model_of(size: Size, dropout: float = 0.0, weights: str | None = None) -> np
     return model
 
 
-def training(size: Size, weights: str, dropout: float = 0.0) -> Job:
-    """n steps of train, with its default settings; the losses."""
+def training(size: Size, weights: str, dropout: float = 0.0, variant: str = "") -> Job:
+    """n steps of train; the losses. Its settings are the defaults, but for what variant names.
+
+    keep: freed memory is kept. one-thread: the batch stays whole. bare: train_step by itself.
+    """
+    if "keep" in variant:
+        npt.keep_memory()
     model = model_of(size, dropout, weights)
     optimizer = npt.Adam(model.parameters(), LR)
     data = cycle(batches(size))
     rng = np.random.default_rng(1) if dropout else None
 
-    def job(n: int) -> list[float]:
-        return npt.train(model, optimizer, data, rng, n, label_smoothing=SMOOTHING).loss
+    options = {"n_threads": 1} if "one-thread" in variant else {}
 
-    return job
+    def train(n: int) -> list[float]:
+        return npt.train(model, optimizer, data, rng, n, label_smoothing=SMOOTHING, **options).loss
+
+    def bare(n: int) -> list[float]:
+        return [npt.train_step(model, optimizer, next(data), rng, label_smoothing=SMOOTHING)
+                for _ in range(n)]
+
+    return bare if "bare" in variant else train
 
 
 def written(model: npt.Transformer, src: np.ndarray) -> np.ndarray:

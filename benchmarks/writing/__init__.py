@@ -22,14 +22,14 @@ def write_report(results: Results, folder: Path) -> None:
 
 def report(results: Results) -> tuple[str, Pictures]:
     """The Markdown, and the pictures that it shows by their file names."""
-    parts = [opening(results)]
+    parts = [opening(results), summary(results)]
     pictures: Pictures = {}
     for name, section in SECTIONS.items():
         if results.get(name):
             words, drawn = section(results)
             parts.append(words)
             pictures |= drawn
-    return "\n".join(parts), pictures
+    return "\n".join(filter(None, parts)), pictures
 
 
 def opening(results: Results) -> str:
@@ -45,3 +45,19 @@ median ratio to {to(results)}, with the least and the most below it.
 **Under 1 is faster.**{missing}
 
 {machine}"""
+
+
+def summary(results: Results) -> str:
+    """A line for each race: where npt_lib is faster than all others, where it is not."""
+    decode = results.get("decode", {})
+    races = {"A training step": results.get("train", {}),
+             "Writing, one sequence": {size: numbers["one"] for size, numbers in decode.items()},
+             "Writing, a batch": {size: numbers["batch"] for size, numbers in decode.items()},
+             "Attention": {f"{int(n):,} positions": numbers
+                           for n, numbers in results.get("attention", {}).items()}}
+    lines = []
+    for what, by_name in races.items():
+        seconds = {name: numbers["seconds"] for name, numbers in by_name.items()}
+        if seconds and "npt" in results["titles"]:
+            lines.append(f"- {what}: {prose.in_short(seconds, results['titles'])}.\n")
+    return f"## npt_lib in short\n\n{''.join(lines)}" if lines else ""

@@ -3,7 +3,7 @@
 import statistics
 
 from benchmarks.writing import charts, prose
-from benchmarks.writing.parts import Pictures, Results, figure, ratio_table, verdicts
+from benchmarks.writing.parts import Pictures, Results, figure, ratio_table, rows_of, verdicts
 
 Series = dict[str, list[float]]
 
@@ -22,7 +22,8 @@ def attention(results: Results) -> tuple[str, Pictures]:
              "attention-memory.svg": charts.loglog(
                  lengths, held, ends("Memory of attention", lengths, held, "MiB"),
                  "the most memory that was held", "MiB")}
-    rows = [[title, *(f"{mib:,.0f} MiB" for mib in line)] for title, line in held.items()]
+    rows = rows_of(results, {n: {key: prose.size(held) for key, held in numbers["bytes"].items()}
+                             for n, numbers in by_n.items()})
     return f"""## Attention by length
 
 One sequence, 4 heads of 64, no mask, forwards and backwards; columns are positions.

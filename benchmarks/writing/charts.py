@@ -22,15 +22,20 @@ WIDTH, ROW, SIZE = 640.0, 24.0, 13.0
 
 
 def ranges(groups: Mapping[str, Mapping[str, Range]], alt: str, title: str,
-           mark: Sequence[str] = ()) -> Picture:
-    """A dot at each median, a line from the least to the most, a rule at 1; a heading a group."""
+           mark: Sequence[str] = (), log: bool = False) -> Picture:
+    """A dot at each median, a line from the least to the most, a rule at 1; a heading a group.
+
+    The scale starts at 0; a logarithmic one at a half, or at the least median below it.
+    """
     labels = [label for group in groups.values() for label in group]
     left = max(text_width(label, SIZE) for label in labels) + 12
     right = WIDTH - 44
-    most = 1.2 * max(1.0, *(r.median for group in groups.values() for r in group.values()))
+    medians = [r.median for group in groups.values() for r in group.values()]
+    most, least = 1.2 * max(1.0, *medians), min(0.5, *medians) / 1.2
 
     def x(value: float) -> float:
-        return left + (right - left) * min(value / most, 1.0)
+        share = math.log(value / least) / math.log(most / least) if log else value / most
+        return left + (right - left) * min(max(share, 0.0), 1.0)
 
     body, y = text(0, 8, title, SIZE, "start", MUTED), 32.0
     for name, group in groups.items():
@@ -48,7 +53,7 @@ def ranges(groups: Mapping[str, Mapping[str, Range]], alt: str, title: str,
 
 def _range_row(label: str, r: Range, y: float, x, colour: str) -> str:
     return (text(0, y, label, SIZE, "start")
-            + path(f"M{x(0):.1f} {y:.1f}H{WIDTH - 44:.1f}", LINE, 1)
+            + path(f"M{x(1e-9):.1f} {y:.1f}H{WIDTH - 44:.1f}", LINE, 1)
             + path(f"M{x(r.least):.1f} {y:.1f}H{x(r.most):.1f}", colour, 4)
             + element("circle", cx=x(r.median), cy=y, r=5, fill=colour)
             + text(WIDTH, y, fixed(r.median, 2), SIZE, "end"))

@@ -19,7 +19,7 @@ def forms(results: Results) -> tuple[str, Pictures]:
     lost = [name for name, gain in gains.items() if gain.median < 1]
     picture = charts.ranges({"": gains}, "How much each form gains: " + ", ".join(
         f"{name} {gain.median:.2f}" for name, gain in gains.items()) + ".",
-        "time before over time after, median and range; right is better")
+        "time before over time after, median and range, logarithmic; right is better", log=True)
     losers = f"No gain here: {prose.listed(lost)}.\n\n" if lost else ""
     words = f"""## Each form, before and after
 

@@ -20,11 +20,17 @@ def figure(name: str, picture: Picture) -> str:
 
 
 def ratio_table(results: Results, by_column: Mapping[str, Any]) -> str:
-    found = {column: ratios(numbers["seconds"]) for column, numbers in by_column.items()}
-    keys = dict.fromkeys(key for column in found.values() for key in column)
-    rows = [[results["titles"][key], *(prose.times(column[key]) if key in column else "–"
-                                       for column in found.values())] for key in keys]
-    return prose.table(["", *found], rows)
+    """A row for everyone, a column for each race."""
+    return prose.table(["", *by_column], rows_of(results, {
+        column: {key: prose.times(r) for key, r in ratios(numbers["seconds"]).items()}
+        for column, numbers in by_column.items()}))
+
+
+def rows_of(results: Results, columns: Mapping[str, Mapping[str, str]]) -> list[list[str]]:
+    """A row for everyone who is in any column: the title, then each column's cell or a dash."""
+    keys = dict.fromkeys(key for cells in columns.values() for key in cells)
+    return [[results["titles"][key], *(cells.get(key, "–") for cells in columns.values())]
+            for key in keys]
 
 
 def ratio_plot(results: Results, by_group: Mapping[str, Any], what: str) -> Picture:

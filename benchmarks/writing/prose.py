@@ -35,10 +35,28 @@ def listed(words: Sequence[str]) -> str:
 
 def verdict(seconds: Seconds, titles: Mapping[str, str], key: str = "npt") -> str:
     """Whom npt_lib is faster than, whom it is slower than, from the rounds alone."""
-    others = [other for other in seconds if not other.startswith(key)]
-    found = compared(seconds, key, others)
+    found = compared(seconds, key, rivals(seconds, key))
     parts = [f"{words} {listed([f'{titles[k]} ({r.median:.2f})' for k, r in found[kind].items()])}"
              for kind, words in (("faster", "faster than"), ("slower", "**slower than**"),
                                  ("level", "neither faster nor slower in every round than"))
              if found[kind]]
     return "; ".join(parts) if parts else "nothing to compare with"
+
+
+def in_short(by_name: Mapping[str, Seconds], titles: Mapping[str, str], key: str = "npt") -> str:
+    """Where npt_lib is faster than everyone in every round, and where it is not, and than whom."""
+    ahead, behind = [], []
+    for name, seconds in by_name.items():
+        found = compared(seconds, key, rivals(seconds, key))
+        unbeaten = [titles[other] for other in [*found["slower"], *found["level"]]]
+        if unbeaten:
+            behind.append(f"at {name} **not** faster than {listed(unbeaten)}")
+        else:
+            ahead.append(name)
+    first = [f"faster than all others at {listed(ahead)}"] if ahead else []
+    return "; ".join(first + behind)
+
+
+def rivals(seconds: Seconds, key: str) -> list[str]:
+    """Everyone who is not key, nor key on another kernel."""
+    return [other for other in seconds if not other.startswith(key)]

@@ -11,6 +11,7 @@ from benchmarks.writing.parts import (
     figure,
     ratio_plot,
     ratio_table,
+    rows_of,
     to,
     verdicts,
 )
@@ -46,16 +47,18 @@ def spread(by_size: Mapping[str, Any], steps: int | None) -> float:
 
 
 def share_table(results: Results) -> str:
-    by_size, rows = results["train"], []
-    for key in dict.fromkeys(k for numbers in by_size.values() for k in numbers["seconds"]):
-        row = [results["titles"][key]]
-        for numbers in by_size.values():
-            seconds = statistics.median(numbers["seconds"][key])
-            share = numbers["flops"] / seconds / 1e9 / numbers["peak"][key]
-            row.append(f"{prose.duration(seconds)}<br><small>{share:.0%}</small>")
-        rows.append(row)
+    by_size = results["train"]
+    rows = rows_of(results, {size: {
+        key: share_cell(numbers, key) for key in numbers["seconds"]}
+        for size, numbers in by_size.items()})
     peaks = [f"{max(numbers['peak'].values()):.0f} GFLOP/s" for numbers in by_size.values()]
     return prose.table(["", *by_size], [*rows, ["sgemm", *peaks]])
+
+
+def share_cell(numbers: Mapping[str, Any], key: str) -> str:
+    seconds = statistics.median(numbers["seconds"][key])
+    share = numbers["flops"] / seconds / 1e9 / numbers["peak"][key]
+    return f"{prose.duration(seconds)}<br><small>{share:.0%}</small>"
 
 
 def dropout(results: Results) -> tuple[str, Pictures]:
@@ -71,13 +74,9 @@ drop attention weights and hidden units.
 
 def memory(results: Results) -> tuple[str, Pictures]:
     by_size = results["memory"]
-    rows = []
-    for key in dict.fromkeys(k for held in by_size.values() for k in held):
-        row = [results["titles"][key]]
-        for held in by_size.values():
-            row.append(f"{prose.size(held[key])}<br><small>"
-                       f"{held[key] / held[reference(held)]:.2f}</small>")
-        rows.append(row)
+    rows = rows_of(results, {size: {
+        key: f"{prose.size(n)}<br><small>{n / held[reference(held)]:.2f}</small>"
+        for key, n in held.items()} for size, held in by_size.items()})
     return f"""## Memory
 
 The most that five training steps held at once, over what the process held after its imports; in
