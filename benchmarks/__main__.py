@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,37 @@ from benchmarks.race import say
 from benchmarks.sizes import SIZES
 from benchmarks.writing import write_report
 
-KINDS = ("train", "dropout", "decode", "attention", "memory", "forms", "profile")
+KINDS = ("train", "dropout", "memory", "decode", "attention", "forms", "profile")
 PROFILED = ("SMALL", "BASE")
+Section = Callable[[], Any]
 FOLDER = Path(__file__).parent / "report"
 
 
-def words(text: str) -> list[str]:
-    return text.split(",")
+def some_of(allowed: Iterable[str]) -> Callable[[str], list[str]]:
+    """Reads "a,b" as a list of names, each of which must be allowed."""
+    known = list(allowed)
+
+    def read(text: str) -> list[str]:
+        unknown = [name for name in text.split(",") if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f"must be some of {','.join(known)}, got {','.join(unknown)}")
+        return text.split(",")
+
+    return read
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+
+    def add_choice(name: str, allowed: Iterable[str]) -> None:
+        parser.add_argument(name, type=some_of(allowed), default=list(allowed), metavar="A,B",
+                            help="some of " + ",".join(allowed))
+
+    add_choice("--sizes", SIZES)
+    add_choice("--contestants", CONTESTANTS)
+    add_choice("--only", KINDS)
     add = parser.add_argument
-    add("--sizes", type=words, default=list(SIZES), help="such as TINY,SMALL")
-    add("--contestants", type=words, default=list(CONTESTANTS), help="such as npt,torch")
-    add("--only", type=words, default=list(KINDS), help="of " + ",".join(KINDS))
     add("--rounds", type=int, default=9)
     add("--kernel", help="also npt_lib held to this kernel of OpenBLAS, such as Haswell")
     add("--quick", action="store_true", help="a smoke test: TINY alone, two rounds")
@@ -46,34 +63,44 @@ def chosen(keys: list[str], kernel: str | None) -> tuple[list[Contestant], list[
     return there, [c for c in wanted if c not in there]
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything that was asked for, as it goes into results.json."""
+def sections(options: argparse.Namespace, present: list[Contestant]) -> dict[str, Section]:
+    """What measures each part of results.json."""
+    sizes, rounds = [SIZES[name] for name in options.sizes], options.rounds
+    lengths = measure.LENGTHS[:1] if options.quick else measure.LENGTHS
+    few = max(2, rounds // 3)
+    return {
+        "train": lambda: {s.name: measure.training(s, present, rounds) for s in sizes},
+        "dropout": lambda: measure.training_with_dropout(SIZES["SMALL"], present, rounds),
+        "memory": lambda: {s.name: measure.memory(s, present) for s in sizes},
+        "decode": lambda: {s.name: measure.decoding(s, present, rounds) for s in sizes},
+        "attention": lambda: {str(n): measure.attention(n, present, few) for n in lengths},
+        "forms": lambda: measure.forms(rounds) + measure.settings(sizes, rounds),
+        "profile": lambda: {s.name: measure.profile(s, rounds) for s in sizes
+                            if s.name in PROFILED},
+    }
+
+
+def run(options: argparse.Namespace, store: Path) -> None:
+    """Measure what was asked for; each part is stored as soon as it is there."""
     present, missing = chosen(options.contestants, options.kernel)
     for contestant in missing:
         say(f"{contestant.title} is left out: {contestant.needs} is not installed")
     found: dict[str, Any] = {
         "machine": machine(present), "rounds": options.rounds,
         "titles": {c.key: c.title for c in present}, "missing": [c.title for c in missing]}
-    sizes = [SIZES[name] for name in options.sizes]
-    rounds = options.rounds
-    if "train" in options.only:
-        found["train"] = {s.name: measure.training(s, present, rounds) for s in sizes}
-    if "dropout" in options.only and "SMALL" in options.sizes:
-        found["dropout"] = measure.training_with_dropout(SIZES["SMALL"], present, rounds)
-    if "decode" in options.only:
-        found["decode"] = {s.name: measure.decoding(s, present, rounds) for s in sizes}
-    if "attention" in options.only:
-        lengths = measure.LENGTHS[:1] if options.quick else measure.LENGTHS
-        found["attention"] = {str(n): measure.attention(n, present, max(2, rounds // 3))
-                              for n in lengths}
-    if "memory" in options.only:
-        found["memory"] = {s.name: measure.memory(s, present) for s in sizes}
-    if "forms" in options.only:
-        found["forms"] = measure.forms(rounds) + measure.settings(sizes, rounds)
-    if "profile" in options.only:
-        found["profile"] = {s.name: measure.profile(s, rounds) for s in sizes
-                            if s.name in PROFILED}
-    return found
+    measures = sections(options, present)
+    for name in options.only:
+        found[name] = measures[name]()
+        store.write_text(json.dumps(rounded(found), indent=1) + "\n", "utf8")
+
+
+def rounded(found: Any) -> Any:
+    """The same with floats to six digits: more than any clock here can tell."""
+    if isinstance(found, dict):
+        return {key: rounded(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [rounded(value) for value in found]
+    return float(f"{found:.6g}") if isinstance(found, float) else found
 
 
 def main() -> None:
@@ -81,7 +108,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     store = options.out / "results.json"
     if not options.report_only:
-        store.write_text(json.dumps(measured(options), indent=1) + "\n", "utf8")
+        run(options, store)
     write_report(json.loads(store.read_text("utf8")), options.out)
     say(f"{options.out / 'report.md'} is written")
 

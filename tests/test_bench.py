@@ -119,7 +119,7 @@ def test_a_worker_trains_as_the_library_does(weights):
 
 def test_the_settings_train_alike(weights, monkeypatch):
     kept = []
-    monkeypatch.setattr(npt, "keep_memory", lambda: kept.append(True), raising=False)
+    monkeypatch.setattr(npt, "keep_memory", lambda: kept.append(True))
     variants = {variant for _, _, *pair in SETTINGS for _, variant in pair}
     assert variants == {"", "one-thread", "bare", "bare keep"}
     checks.same_numbers({variant: contestant.training(TOY, weights, variant=variant)(3)
@@ -231,6 +231,30 @@ def test_who_cannot_run_here_is_left_out_but_never_the_library(capsys):
     assert capsys.readouterr().err == "torch.compile is left out: RuntimeError: no compiler\n"
     with pytest.raises(WorkerError):
         give_up(CONTESTANTS["npt"], broken)
+
+
+def test_a_name_that_is_none_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["x", "--sizes", "TINY,HUGE"])
+    with pytest.raises(SystemExit):
+        command.arguments()
+    assert "must be some of TINY,SMALL,MEDIUM,BASE, got HUGE" in capsys.readouterr().err
+
+
+def test_a_run_stores_each_part_and_reports_it(tmp_path, monkeypatch):
+    """The command from end to end, with one contestant and one part."""
+    monkeypatch.setattr(command, "SIZES", {"TINY": TOY})
+    monkeypatch.setattr(sys, "argv", ["x", "--quick", "--only", "memory", "--contestants", "npt",
+                                      "--out", str(tmp_path / "new")])
+    command.main()
+    stored = json.loads((tmp_path / "new" / "results.json").read_text("utf8"))
+    assert stored["titles"] == {"npt": "npt_lib"} and stored["rounds"] == 2
+    assert set(stored["memory"]) == {"TOY"} and stored["memory"]["TOY"]["npt"] >= 0
+    assert "| npt_lib |" in (tmp_path / "new" / "report.md").read_text("utf8")
+    assert str(tmp_path) not in (tmp_path / "new" / "report.md").read_text("utf8")
+
+
+def test_stored_numbers_are_short():
+    assert command.rounded({"a": [1 / 3, (2, "b")]}) == {"a": [0.333333, [2, "b"]]}
 
 
 # the report

@@ -37,10 +37,11 @@ def training(size: Size, weights: str, dropout: float = 0.0, variant: str = "") 
     data = cycle(batches(size))
     rng = np.random.default_rng(1) if dropout else None
 
-    options = {"n_threads": 1} if "one-thread" in variant else {}
+    n_threads = 1 if "one-thread" in variant else None
 
     def train(n: int) -> list[float]:
-        return npt.train(model, optimizer, data, rng, n, label_smoothing=SMOOTHING, **options).loss
+        return npt.train(model, optimizer, data, rng, n, label_smoothing=SMOOTHING,
+                         n_threads=n_threads).loss
 
     def bare(n: int) -> list[float]:
         return [npt.train_step(model, optimizer, next(data), rng, label_smoothing=SMOOTHING)
