@@ -23,12 +23,15 @@ from npt_lib.generate import beam_search, greedy, log_probability, sample
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
 from npt_lib.layers import Linear, softmax
 from npt_lib.loss import cross_entropy
+from npt_lib.memory import keep_memory
 from npt_lib.module import Module, Parameter, saved
 from npt_lib.multihead import CrossAttention, KVCache, SelfAttention, merge_heads, split_heads
 from npt_lib.norm import Dropout, LayerNorm
 from npt_lib.optim import SGD, Adam, clip_gradients, noam, warmup_cosine
 from npt_lib.peek import attention_maps
+from npt_lib.replicas import Replicas
 from npt_lib.run import History
+from npt_lib.threads import threads
 from npt_lib.tokenizer import CharTokenizer, WordTokenizer
 from npt_lib.train import train, train_step
 from npt_lib.transformer import InputEmbedding, Transformer
@@ -39,10 +42,11 @@ __all__ = [
     "SGD", "Adam", "Batches", "CharTokenizer", "Config", "CrossAttention", "Decoder",
     "DecoderBlock", "Dropout", "Embedding", "Encoder", "EncoderBlock", "Evaluation",
     "FeedForward", "History", "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions",
-    "Linear", "Module", "Parameter", "SelfAttention", "SinusoidalPositions", "Transformer",
-    "Unembedding", "WordTokenizer", "attention", "attention_maps", "beam_search", "causal_mask",
+    "Linear", "Module", "Parameter", "Replicas", "SelfAttention", "SinusoidalPositions",
+    "Transformer", "Unembedding", "WordTokenizer", "attention", "attention_maps", "beam_search", "causal_mask",
     "check_gradients", "clip_gradients", "cross_entropy", "evaluate", "gelu", "gradient_errors",
-    "greedy", "load", "load_tokenizers", "log_probability", "merge_heads", "noam",
+    "greedy", "keep_memory", "load", "load_tokenizers", "log_probability", "merge_heads", "noam",
     "numeric_gradient", "padding_mask", "relu", "sample", "save", "saved",
-    "sinusoidal_positions", "softmax", "split_heads", "train", "train_step", "warmup_cosine",
+    "sinusoidal_positions", "softmax", "split_heads", "threads", "train", "train_step",
+    "warmup_cosine",
 ]

@@ -25,11 +25,13 @@ class Embedding(Module):
 
     def forward(self, ids: Array) -> tuple[Array, Backward]:
         table = self.table.value
-        rows = check_ids("token", ids, table.shape[0])
+        V, D = table.shape
+        rows = check_ids("token", ids, V)
 
         def backward(dy: Array) -> None:
             dtable = np.zeros_like(table)
-            np.add.at(dtable, rows, dy)               # a repeated id adds up
+            places = rows.reshape(-1, 1) * np.intp(D) + np.arange(D)       # of each number of dy
+            np.add.at(dtable.reshape(-1), places.ravel(), dy.ravel())     # a repeated id adds up
             self.table.add_grad(dtable)
 
         return table[rows], backward                  # (..., D)

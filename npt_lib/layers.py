@@ -1,6 +1,7 @@
 """The two building blocks of chapter 1: softmax, and the linear layer."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,13 +30,15 @@ def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
 def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
     """Softmax written over x: only for an array that the caller has just made."""
     limits = np.finfo(x.dtype)
-    if mask is not None:                          # so low that its exp is 0, and no NaN follows
-        x += np.where(mask, x.dtype.type(0), -limits.max / 4)
-    x -= x.max(axis=-1, keepdims=True, initial=-np.inf)   # changes no weight; nothing overflows
+    far = math.log(limits.max) / 2                # exp takes what lies in between as it is
+    tame = -far < x.min(initial=0) and x.max(initial=0) < far
+    hide = 0 if mask is None else np.where(mask, x.dtype.type(0), limits.min / 4)
+    if not tame:                                  # changes no weight, and nothing overflows
+        x += hide
+        x -= x.max(axis=-1, keepdims=True, initial=-np.inf)
+    x += hide                                     # so low that its exp is 0
     np.exp(x, out=x)
-    if mask is not None:
-        x *= mask.any(axis=-1, keepdims=True)     # a row with nothing to choose from: zeros
-    x /= np.maximum(x.sum(axis=-1, keepdims=True), limits.tiny)
+    x /= np.maximum(row_sum(x), limits.tiny)      # a row with nothing to choose from: zeros
     return x
 
 
@@ -82,4 +85,17 @@ class Linear(Module):
 
 def sum_rows(x: Array) -> Array:
     """The sum over the first axis of a matrix, as a product with a row of ones: BLAS is faster."""
-    return np.ones(x.shape[0], x.dtype) @ x
+    return ones(x.shape[0], x.dtype) @ x
+
+
+def row_sum(x: Array) -> Array:
+    """The sum along the last axis, which stays, as (..., 1): a product with ones as well."""
+    return (x @ ones(x.shape[-1], x.dtype))[..., None]
+
+
+@lru_cache(maxsize=64)
+def ones(n: int, dtype: np.dtype) -> Array:
+    """n ones, made once and never changed."""
+    row = np.ones(n, dtype)
+    row.flags.writeable = False
+    return row

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.layers import softmax_in_place
+from npt_lib.layers import row_sum
 from npt_lib.module import Array, Backward
 from npt_lib.require import check_floats, check_ids
 
@@ -24,21 +24,23 @@ def cross_entropy(
     V, e = logits.shape[-1], label_smoothing
     real = np.ones(targets.shape, bool) if pad_id is None else targets != pad_id
     count = max(int(real.sum()), 1)                           # all padding: a loss of 0
-    rows, ids = logits[real], targets[real]                   # (N, V), (N,): real tokens only
+    z, ids = logits[real], targets[real]                      # (N, V), (N,): real tokens only
     here = (np.arange(len(ids)), ids)
-    shifted = rows - rows.max(axis=-1, keepdims=True, initial=-np.inf)
-    log_sum = np.log(np.exp(shifted).sum(axis=-1))            # (N,)
-    surprise = log_sum - (1 - e) * shifted[here]
+    z -= z.max(axis=-1, keepdims=True, initial=-np.inf)
+    wanted = (1 - e) * z[here]                                # (N,): what the targets ask for
     if e:
-        surprise = surprise - e * shifted.mean(axis=-1)
-    loss = float(surprise.sum(dtype=np.float64)) / count
+        wanted += (e / V) * row_sum(z)[:, 0]
+    p = np.exp(z, out=z)
+    total = row_sum(p)                                        # (N, 1)
+    loss = float((np.log(total[:, 0]) - wanted).sum(dtype=np.float64)) / count
+    np.divide(p, total, out=p)                                # (N, V): the probabilities
 
     def backward(dloss: float = 1.0) -> Array:
-        drows = softmax_in_place(shifted.copy())              # (N, V): the probabilities
-        drows -= e / V
+        drows = p - p.dtype.type(e / V)
         drows[here] -= 1 - e
+        drows *= dloss / count
         dlogits = np.zeros_like(logits)
-        dlogits[real] = drows * (dloss / count)
+        dlogits[real] = drows
         return dlogits
 
     return loss, backward

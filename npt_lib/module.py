@@ -56,11 +56,10 @@ class Module:
 
     def parameters(self) -> dict[str, Parameter]:
         """Every parameter by its path, such as ``blocks.0.attn.qkv.W``; a shared one once."""
-        found: dict[str, Parameter] = {}
-        for name, part in _walk(self):
-            if isinstance(part, Parameter) and not any(part is seen for seen in found.values()):
-                found[name] = part
-        return found
+        names: dict[Parameter, str] = {}
+        for name, parameter in _walk(self):
+            names.setdefault(parameter, name)
+        return {name: parameter for parameter, name in names.items()}
 
     def zero_grad(self) -> None:
         """Forget all gradients. Without it, the next backward adds to the old ones."""
@@ -112,7 +111,7 @@ def _parts(module: Module) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _walk(module: Module, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _walk(module: Module, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
     for name, part in _parts(module):
         if isinstance(part, Parameter):
             yield prefix + name, part

@@ -18,7 +18,9 @@ def split_heads(x: Array, n_heads: int) -> Array:
 
 def split_parts(x: Array, n_parts: int, n_heads: int) -> list[Array]:
     """A fused projection (B, T, parts * D) to its parts, each (B, H, T, K); views as well."""
-    return [split_heads(part, n_heads) for part in np.split(x, n_parts, axis=-1)]
+    B, T, width = x.shape
+    parts = x.reshape(B, T, n_parts, n_heads, width // (n_parts * n_heads))
+    return list(parts.transpose(2, 0, 3, 1, 4))
 
 
 def merge_heads(*parts: Array) -> Array:
@@ -31,7 +33,9 @@ def merge_heads(*parts: Array) -> Array:
             raise ValueError(f"merge_heads needs parts of one shape, "
                              f"got {parts[0].shape} and {part.shape}.")
     B, H, T, K = parts[0].shape
-    side_by_side = np.stack([part.swapaxes(1, 2) for part in parts], axis=2)
+    side_by_side = np.empty((B, T, len(parts), H, K), parts[0].dtype)
+    for i, part in enumerate(parts):
+        side_by_side[:, :, i] = part.swapaxes(1, 2)
     return side_by_side.reshape(B, T, len(parts) * H * K)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.layers import sum_rows
+from npt_lib.layers import row_sum, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 from npt_lib.require import check_floats, check_width
 
@@ -29,22 +29,25 @@ class LayerNorm(Module):
         n = x - row_mean(x)
         std = np.sqrt(row_mean(n, n) + x.dtype.type(self.eps))        # (..., 1)
         np.divide(n, std, out=n)                                      # mean 0, variance 1
-        y = n * gain + self.bias.value
+        y = n * gain
+        y += self.bias.value
 
         def backward(dy: Array) -> Array:
             self.gain.add_grad(sum_rows((dy * n).reshape(-1, D)))
             self.bias.add_grad(sum_rows(dy.reshape(-1, D)))
             dn = dy * gain
-            return (dn - row_mean(dn) - n * row_mean(dn, n)) / std
+            dx = dn - row_mean(dn)
+            dx -= n * row_mean(dn, n)
+            dx /= std
+            return dx
 
         return y, backward
 
 
 def row_mean(x: Array, weight: Array | None = None) -> Array:
     """The mean along the last axis, of x or of x * weight, with that axis kept: (..., 1)."""
-    if weight is None:
-        weight = np.ones(x.shape[-1], x.dtype)
-    return np.vecdot(x, weight)[..., None] / x.dtype.type(x.shape[-1])
+    total = row_sum(x) if weight is None else np.vecdot(x, weight)[..., None]
+    return total / x.shape[-1]
 
 
 class Dropout(Module):

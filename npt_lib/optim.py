@@ -1,13 +1,14 @@
 """From gradients to better parameters: descent, Adam, learning rates, clipping. Chapter 10."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import repeat
 
 import numpy as np
 
+from npt_lib.flat import STRETCH, Parameters, as_list, flat, gradient, hand_out, stretches
 from npt_lib.module import Array, Parameter
-
-Parameters = Mapping[str, Parameter] | Iterable[Parameter]
+from npt_lib.threads import each
 
 
 class SGD:
@@ -20,23 +21,22 @@ class SGD:
         _check_range("momentum", momentum)
         self.parameters = as_list(parameters)
         self.lr, self.momentum = _check_lr(lr), momentum
-        self.velocity = [np.zeros_like(p.value) for p in self.parameters]
+        self.velocity = np.zeros_like(flat(p.value for p in self.parameters))
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, by lr if given."""
         rate = self.lr if lr is None else _check_rate(lr)
-        for p, velocity in zip(self.parameters, self.velocity, strict=True):
-            if p.grad is None:
-                continue
+        for place, some in stretches(self.parameters):
+            velocity = self.velocity[place]
             velocity *= self.momentum
-            velocity += p.grad
-            p.value = p.value - rate * velocity
+            velocity += flat(gradient(p) for p in some)
+            hand_out(flat(p.value for p in some) - rate * velocity, some)
 
     def state_dict(self) -> dict[str, Array]:
-        return _copies(velocity=self.velocity)
+        return {"velocity": self.velocity.copy()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        self.velocity = _restored(state, velocity=self.velocity)["velocity"]
+        (self.velocity,) = _restored(state, velocity=self.velocity)
 
 
 class Adam:
@@ -45,6 +45,7 @@ class Adam:
     Both running means start at zero, so they are divided by what they miss (bias correction).
     weight_decay is decoupled (AdamW): it shrinks matrices, never biases, gains or other vectors.
     A parameter without a gradient stays as it is. Built in chapter 10.
+    The means are flat, all parameters' numbers in a row: small parameters move many at a time.
     """
 
     def __init__(
@@ -62,37 +63,52 @@ class Adam:
                              f"got {eps} and {weight_decay}.")
         self.parameters = as_list(parameters)
         self.lr, self.betas, self.eps, self.weight_decay = _check_lr(lr), betas, eps, weight_decay
-        self.mean = [np.zeros_like(p.value) for p in self.parameters]
-        self.square = [np.zeros_like(p.value) for p in self.parameters]
+        self.mean = np.zeros_like(flat(p.value for p in self.parameters))
+        self.square = np.zeros_like(self.mean)
         self.n_steps = 0
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, at the learning rate lr if given."""
         rate = self.lr if lr is None else _check_rate(lr)
         self.n_steps += 1
+        each(self._move, stretches(self.parameters), repeat(rate))
+
+    def _move(self, stretch: tuple[slice, list[Parameter]], rate: float) -> None:
+        """One step of neighbouring parameters."""
+        place, some = stretch
+        grad = flat(gradient(p) for p in some)
+        value = flat(self._decayed(p, rate) for p in some)
+        mean, square, new = self.mean[place], self.square[place], np.empty_like(value)
+        for i in range(0, len(new), STRETCH):                 # pieces that fit in the cache
+            piece = slice(i, i + STRETCH)
+            change = self._change(grad[piece], mean[piece], square[piece])
+            change *= rate
+            np.subtract(value[piece], change, out=new[piece])
+        hand_out(new, some)
+
+    def _change(self, grad: Array, mean: Array, square: Array) -> Array:
+        """Both running means moved on, in place; returns the one over the root of the other."""
         b1, b2 = self.betas
-        missing1, missing2 = 1 - b1**self.n_steps, 1 - b2**self.n_steps
-        for p, mean, square in zip(self.parameters, self.mean, self.square, strict=True):
-            if p.grad is None:
-                continue
-            mean += (1 - b1) * (p.grad - mean)
-            square += (1 - b2) * (p.grad * p.grad - square)
-            spread = np.sqrt(square / missing2)
-            spread += self.eps
-            decay = rate * self.weight_decay if p.value.ndim > 1 else 0.0
-            p.value = p.value * (1 - decay) - (rate / missing1) * (mean / spread)
+        mean += (1 - b1) * (grad - mean)
+        square += (1 - b2) * (grad * grad - square)
+        spread = np.sqrt(square / (1 - b2**self.n_steps))
+        spread += self.eps
+        return mean / (1 - b1**self.n_steps) / spread
+
+    def _decayed(self, p: Parameter, rate: float) -> Array:
+        decays = self.weight_decay and p.value.ndim > 1
+        return p.value * (1 - rate * self.weight_decay) if decays else p.value
 
     def state_dict(self) -> dict[str, Array]:
         """A copy of both running means, and how many steps they have seen."""
-        state = _copies(mean=self.mean, square=self.square)
-        return {**state, "n_steps": np.array(self.n_steps)}
+        return {"mean": self.mean.copy(), "square": self.square.copy(),
+                "n_steps": np.array(self.n_steps)}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        restored = _restored(state, mean=self.mean, square=self.square)
+        mean, square = _restored(state, mean=self.mean, square=self.square)
         if "n_steps" not in state:
             raise ValueError("An Adam state must hold n_steps.")
-        self.mean, self.square = restored["mean"], restored["square"]
-        self.n_steps = int(state["n_steps"])
+        self.mean, self.square, self.n_steps = mean, square, int(state["n_steps"])
 
 
 def noam(step: int, d_model: int, warmup: int) -> float:
@@ -126,15 +142,6 @@ def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     return norm
 
 
-def as_list(parameters: Parameters) -> list[Parameter]:
-    """The parameters of a mapping or an iterable, which must not be empty."""
-    values = parameters.values() if isinstance(parameters, Mapping) else parameters
-    found = list(values)
-    if not found:
-        raise ValueError("An optimizer needs at least 1 parameter, got 0.")
-    return found
-
-
 def _check_lr(lr: float) -> float:
     if not 0 < lr < math.inf:
         raise ValueError(f"lr must be above 0, got {lr}.")
@@ -153,18 +160,13 @@ def _check_range(name: str, value: float) -> None:
         raise ValueError(f"{name} must be at least 0 and below 1, got {value}.")
 
 
-def _copies(**groups: list[Array]) -> dict[str, Array]:
-    return {f"{name}.{i}": x.copy() for name, xs in groups.items() for i, x in enumerate(xs)}
-
-
-def _restored(state: Mapping[str, Array], **groups: list[Array]) -> dict[str, list[Array]]:
-    """Copies of the groups' arrays from a state, checked against the present ones."""
-    restored: dict[str, list[Array]] = {name: [] for name in groups}
-    for name, xs in groups.items():
-        for i, x in enumerate(xs):
-            got = state.get(f"{name}.{i}")
-            if got is None or got.shape != x.shape:
-                raise ValueError(f"{name}.{i} must have shape {x.shape}, "
-                                 f"got {None if got is None else got.shape}.")
-            restored[name].append(got.astype(x.dtype))
+def _restored(state: Mapping[str, Array], **present: Array) -> list[Array]:
+    """Copies of the arrays of these names from a state, checked against the present ones."""
+    restored = []
+    for name, x in present.items():
+        got = state.get(name)
+        if got is None or got.shape != x.shape:
+            raise ValueError(f"{name} must have shape {x.shape}, "
+                             f"got {None if got is None else got.shape}.")
+        restored.append(got.astype(x.dtype))
     return restored

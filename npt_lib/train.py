@@ -11,10 +11,13 @@ from npt_lib.batches import Batch
 from npt_lib.checkpoint import PathLike, model_arrays, write_arrays
 from npt_lib.evaluate import evaluate
 from npt_lib.loss import cross_entropy
+from npt_lib.memory import reuse_memory
 from npt_lib.module import Rng
 from npt_lib.optim import SGD, Adam, clip_gradients
 from npt_lib.progress import progress_bar
+from npt_lib.replicas import Replicas
 from npt_lib.run import History, ctrl_c, load_run, save_run
+from npt_lib.threads import blas_threads, threads
 from npt_lib.tokenizer import Tokenizer
 from npt_lib.transformer import Transformer
 
@@ -22,7 +25,7 @@ Schedule = Callable[[int], float]
 
 
 def train_step(
-    model: Transformer,
+    model: Transformer | Replicas,
     optimizer: SGD | Adam,
     batch: Batch,
     rng: Rng | None,
@@ -41,13 +44,13 @@ def train_step(
     loss, loss_backward = cross_entropy(logits, tgt[:, 1:], model.config.pad_id, label_smoothing)
     check_finite(model, f"The loss is {loss}", loss)
     model_backward(loss_backward())
-    norm = clip_gradients(model.parameters(), max_norm)
+    norm = clip_gradients(optimizer.parameters, max_norm)
     check_finite(model, f"The gradient's norm is {norm}", norm)
     optimizer.step(lr)
     return loss
 
 
-def check_finite(model: Transformer, what: str, number: float) -> None:
+def check_finite(model: Transformer | Replicas, what: str, number: float) -> None:
     """Stop before a NaN or an infinity spreads, and name the first parameter that has one."""
     if math.isfinite(number):
         return
@@ -73,6 +76,7 @@ def train(
     path: PathLike | None = None,
     resume: bool = False,
     tokenizers: tuple[Tokenizer | None, Tokenizer | None] = (None, None),
+    n_threads: int | None = None,
 ) -> History:
     """Train until step n_steps, or until batches run out, or Ctrl-C.
 
@@ -80,9 +84,14 @@ def train(
     pairs (src, tgt) are evaluated, the run is saved to path, and the model with the lowest
     validation loss to path with the ending .best.npz. With resume, a run found at path goes
     on where it stopped, bit for bit. Built in chapter 10.
+    Large batches are computed in n_threads parts at once; by default as many as BLAS would use.
+    For large models on Linux, see keep_memory.
     """
     if n_steps < 1 or every < 1:
         raise ValueError(f"n_steps and every must be at least 1, got {n_steps} and {every}.")
+    reuse_memory()
+    n_threads = n_threads or blas_threads() or 1
+    replicas = Replicas(model, n_threads)
     history = (load_run(path, model, optimizer, batches, rng)
                if path is not None and resume and Path(path).exists() else History())
 
@@ -98,16 +107,16 @@ def train(
 
     kept = len(history.loss)
     steps = range(kept + 1, n_steps + 1)
-    with closing(progress_bar(kept, n_steps)) as bar, ctrl_c() as asked_to_stop:
+    with closing(progress_bar(kept, n_steps)) as bar, ctrl_c() as asked, threads(n_threads):
         for step, batch in zip(steps, batches, strict=False):
             lr = schedule(step) if schedule else optimizer.lr
             try:
-                loss = train_step(model, optimizer, batch, rng, lr, max_norm, label_smoothing)
+                loss = train_step(replicas, optimizer, batch, rng, lr, max_norm, label_smoothing)
             except ValueError as error:
                 raise ValueError(f"Step {step}: {error}") from error
             history.add(loss, lr)
             bar.update(1)
-            if asked_to_stop() and step < n_steps:
+            if asked() and step < n_steps:
                 history.interrupted = True
                 break
             if step % every == 0:

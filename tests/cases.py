@@ -178,4 +178,7 @@ CASES = [
                 npt.Transformer, extra=2 * NORM,
                 config=replace(CONFIG, tie_embeddings=True, positions="learned",
                                activation="gelu")),
+    Case("transformer, in two parts", "Replicas", source_and_target,
+         lambda rng: npt.Replicas(npt.Transformer(CONFIG, rng), 2, least=1),
+         run=with_dropout, n_parameters=TRANSFORMER),
 ]

@@ -318,7 +318,7 @@ def test_load_reads_the_model_of_a_run_too(path):
 
 @pytest.mark.parametrize("changes", [
     {W: np.zeros((7, 8))}, {W: None},
-    {"optimizer/mean.3": np.zeros(3)}, {"optimizer/square.66": None},
+    {"optimizer/mean": np.zeros(3)}, {"optimizer/square": None},
     {"optimizer/n_steps": None}, {"optimizer/n_steps": np.array("many")},
     {"batches/order": None}, {"batches/n_rows": np.array(99)}, {"batches/rng": np.array("{}")},
     {"rng": np.array("{")}, {"rng": np.array("")},
@@ -350,7 +350,7 @@ def test_a_run_of_another_model_optimizer_or_randomness_is_refused(run):
     assert "needs numbers of shape" in refused(run, lambda path: go_on(path, bigger))
     model, _, batches, rng = run_parts(1)
     momentum = npt.SGD(model.parameters(), 0.1)
-    assert "velocity.0 must have shape (13, 8), got None." in refused(
+    assert "velocity must have shape (2676,), got None." in refused(
         run, lambda path: go_on(path, (model, momentum, batches, rng)))
     model, adam, batches, _ = run_parts(1)
     assert refused(run, lambda path: go_on(path, (model, adam, batches, None))) == (

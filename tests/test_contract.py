@@ -223,9 +223,10 @@ def test_docstrings_are_short():
 
 
 ORDER = [
-    "module", "require", "gradcheck", "layers", "attention", "multihead", "feed_forward", "config",
-    "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer", "generate", "loss",
-    "optim", "batches", "evaluate", "checkpoint", "progress", "run", "train", "peek",
+    "threads", "memory", "module", "require", "gradcheck", "layers", "attention", "multihead",
+    "feed_forward", "config", "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer",
+    "replicas", "generate", "loss", "flat", "optim", "batches", "evaluate", "checkpoint",
+    "progress", "run", "train", "peek",
 ]
 
 

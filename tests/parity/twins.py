@@ -212,6 +212,7 @@ TWINS = {
     "cross-entropy, padded and smoothed": (nothing, lambda _, *xs: cross_entropy(
         *xs, ignore_index=0, label_smoothing=0.1)),
     "Transformer": (Model, call),
+    "Replicas": (lambda m: Model(m.model), call),
 }
 
 

@@ -1,0 +1,100 @@
+"""Data parallelism: the parts of a batch on a thread each. Told in "Making it fast"."""
+
+import copy
+from itertools import pairwise
+from threading import Lock
+from typing import Any, cast
+
+import numpy as np
+
+from npt_lib.module import Array, Backward, Module, Parameter, Rng
+from npt_lib.threads import each
+from npt_lib.transformer import Transformer
+
+LEAST = 1 << 15            # numbers (tokens times d_model) for which a part of its own pays
+
+
+class Replicas(Module):
+    """A model and its copies, each with a part of the batch: they share values, own gradients.
+
+    forward takes and returns what the model's does; ``each`` computes the parts, at most n, and
+    fewer for a small batch. Dropout draws what it would draw for the whole batch.
+    Backward: dlogits in; adds the copies' gradients to the model's: the batch's gradient, up to
+    the order of a sum.
+    """
+
+    def __init__(self, model: Transformer, n: int, least: int = LEAST):
+        if n < 1:
+            raise ValueError(f"Replicas needs n of at least 1, got {n}.")
+        values = {id(p.value): p.value for p in model.parameters().values()}
+        self.model, self.config, self.least = model, model.config, least
+        self.replicas = [model] + [copy.deepcopy(model, dict(values)) for _ in range(n - 1)]
+        self.copies = list(zip(*(r.parameters().values() for r in self.replicas), strict=True))
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The model's own: the copies follow it."""
+        return self.model.parameters()
+
+    def forward(self, src: Array, tgt: Array, rng: Rng | None = None) -> tuple[Array, Backward]:
+        n = self._n_parts(src, tgt)
+        if n == 1:
+            return self.model.forward(src, tgt, rng)
+        for p, *others in self.copies:
+            for other in others:
+                other.value, other.grad = p.value, None
+        cuts = [len(src) * i // n for i in range(n + 1)]
+        parts = [slice(start, stop) for start, stop in pairwise(cuts)]
+        draws = Draws(rng, len(src)) if rng else None
+
+        def part_forward(model: Transformer, rows: slice) -> tuple[Array, Backward]:
+            noise = cast(Rng, Part(draws, rows)) if draws else None
+            return model.forward(src[rows], tgt[rows], noise)
+
+        results = each(part_forward, self.replicas[:n], parts)
+        backwards = [part_backward for _, part_backward in results]
+
+        def backward(dlogits: Array) -> None:
+            each(lambda undo, rows: undo(dlogits[rows]), backwards, parts)
+            each(add_up, self.copies)
+
+        return np.concatenate([logits for logits, _ in results]), backward
+
+    def _n_parts(self, src: Array, tgt: Array) -> int:
+        numbers = (np.size(src) + np.size(tgt)) * self.config.d_model
+        return max(1, min(len(self.replicas), len(src), numbers // self.least))
+
+
+def add_up(copies: tuple[Parameter, ...]) -> None:
+    """Add the gradients of a parameter's copies to the first of them."""
+    p, *others = copies
+    for other in others:
+        if other.grad is not None:
+            p.add_grad(other.grad)
+            other.grad = None
+
+
+class Draws:
+    """Random bytes for a whole batch, drawn by the part that first needs them."""
+
+    def __init__(self, rng: Rng, n_rows: int):
+        self.rng, self.n_rows, self.lock = rng, n_rows, Lock()
+        self.drawn: list[bytes] = []
+
+    def get(self, i: int, n_bytes: int) -> bytes:
+        with self.lock:
+            if i == len(self.drawn):
+                self.drawn.append(self.rng.bytes(n_bytes * self.n_rows))
+            return self.drawn[i]
+
+
+class Part:
+    """One part's view of the draws: what Dropout needs of a generator."""
+
+    def __init__(self, draws: Draws, rows: slice):
+        self.draws, self.rows, self.n_drawn = draws, rows, 0
+
+    def bytes(self, n: int) -> Any:
+        per_row = n // (self.rows.stop - self.rows.start)
+        whole = self.draws.get(self.n_drawn, per_row)
+        self.n_drawn += 1
+        return memoryview(whole)[self.rows.start * per_row:self.rows.stop * per_row]

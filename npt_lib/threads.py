@@ -1,0 +1,75 @@
+"""Independent work on several threads: NumPy leaves the interpreter to others inside its loops."""
+
+import ctypes
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_crew: ContextVar[tuple[Executor | None, int]] = ContextVar("_crew", default=(None, 1))
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Inside, ``each`` works on n threads, and BLAS on one for each of them."""
+    if n < 1:
+        raise ValueError(f"threads must be at least 1, got {n}.")
+    if n == 1:
+        yield
+        return
+    before = blas_threads(1)
+    with ThreadPoolExecutor(n - 1) as pool:
+        token = _crew.set((pool, n))
+        try:
+            yield
+        finally:
+            _crew.reset(token)
+            blas_threads(before)
+
+
+def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
+    """[work(a, b) for a, b in zip(*items)], on the threads of the ``with threads(n)`` around it."""
+    todo = list(zip(*items))
+    done: list[Any] = [None] * len(todo)
+    left = iter(range(len(todo)))             # whoever is free takes the next one
+
+    def take() -> None:
+        for i in left:
+            done[i] = work(*todo[i])
+
+    pool, n = _crew.get()
+    helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)] if pool else []
+    take()
+    for helper in helpers:
+        helper.result()
+    return done
+
+
+def blas_threads(n: int | None = None) -> int | None:
+    """How many threads NumPy's matrix products use, None if it cannot be told; n sets it.
+
+    Known for OpenBLAS, which NumPy's own wheels bring along.
+    """
+    count, set_count = _openblas("get_num_threads"), _openblas("set_num_threads")
+    if count is None or set_count is None:
+        return None
+    before = int(count())
+    if n is not None:
+        set_count(n)
+    return before
+
+
+def _openblas(name: str) -> Callable[..., int] | None:
+    """A function of the OpenBLAS that NumPy has loaded, under the names it goes by."""
+    try:
+        core = importlib.import_module("numpy._core._multiarray_umath").__file__
+        library = ctypes.CDLL(core)               # the search goes on in what it has loaded
+    except (ImportError, OSError):
+        return None
+    for pattern in ("scipy_openblas_{}64_", "openblas_{}64_", "scipy_openblas_{}", "openblas_{}"):
+        found = getattr(library, pattern.format(name), None)
+        if found is not None:
+            return found
+    return None
