@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import measure
 from benchmarks.contestants import CONTESTANTS, Contestant, with_kernel
-from benchmarks.machine import machine
+from benchmarks.machine import Load, machine
 from benchmarks.race import say
 from benchmarks.sizes import SIZES
 from benchmarks.writing import write_report
@@ -88,19 +88,20 @@ def run(options: argparse.Namespace, store: Path) -> None:
     found: dict[str, Any] = {
         "machine": machine(present), "rounds": options.rounds,
         "titles": {c.key: c.title for c in present}, "missing": [c.title for c in missing]}
-    measures = sections(options, present)
+    measures, load = sections(options, present), Load()
     for name in options.only:
         found[name] = measures[name]()
+        found["machine"] |= load.by_others()
         store.write_text(json.dumps(rounded(found), indent=1) + "\n", "utf8")
 
 
 def rounded(found: Any) -> Any:
-    """The same with floats to six digits: more than any clock here can tell."""
+    """The same with floats to nine digits, which is all that float32 has."""
     if isinstance(found, dict):
         return {key: rounded(value) for key, value in found.items()}
     if isinstance(found, list | tuple):
         return [rounded(value) for value in found]
-    return float(f"{found:.6g}") if isinstance(found, float) else found
+    return float(f"{found:.9g}") if isinstance(found, float) else found
 
 
 def main() -> None:

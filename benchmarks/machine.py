@@ -46,3 +46,32 @@ def memory() -> str:
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return "unknown"
     return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB"
+
+
+class Load:
+    """How busy others kept the cores meanwhile: a run that shares them measures the sharing."""
+
+    def __init__(self) -> None:
+        self.busy, self.ours = busy(), own()
+
+    def by_others(self) -> dict[str, str]:
+        """The share of all busy time that neither this process nor its workers spent."""
+        if self.busy is None or (now := busy()) is None:
+            return {}
+        spent, mine = now - self.busy, own() - self.ours
+        return {"Load by others": f"{max(0.0, 1 - mine / max(spent, 1e-9)):.0%} of the busy time"}
+
+
+def busy() -> float | None:
+    """Seconds that all cores together have worked since the system started, where it says so."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    user, nice, system, _, _, irq, softirq, *_ = map(int, stat.read_text().split()[1:11])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def own() -> float:
+    """Seconds that this process and its ended children have worked."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system

@@ -15,7 +15,7 @@ import pytest
 
 import npt_lib as npt
 from benchmarks import __main__ as command
-from benchmarks import checks, flops, measure
+from benchmarks import checks, flops, machine, measure
 from benchmarks.contestants import CONTESTANTS, SETTINGS, anatomy, forms, textbook, with_kernel
 from benchmarks.contestants import npt as contestant
 from benchmarks.process import HELD_BACK_BY, Process, WorkerError, environment
@@ -253,8 +253,21 @@ def test_a_run_stores_each_part_and_reports_it(tmp_path, monkeypatch):
     assert str(tmp_path) not in (tmp_path / "new" / "report.md").read_text("utf8")
 
 
+def test_load_is_that_of_others(monkeypatch):
+    seconds = {"busy": [100.0, 140.0], "own": [10.0, 40.0]}
+    for name, readings in seconds.items():
+        monkeypatch.setattr(machine, name, lambda readings=readings: readings.pop(0))
+    assert machine.Load().by_others() == {"Load by others": "25% of the busy time"}
+
+
+def test_the_machine_names_what_it_measures():
+    found = machine.machine([CONTESTANTS["npt"], with_kernel("Haswell")])
+    assert found["NumPy"] == np.__version__ and int(found["Cores"]) >= 1
+    assert {"Processor", "System", "Python", "BLAS", "BLAS of npt_lib, Haswell kernel"} <= set(found)
+
+
 def test_stored_numbers_are_short():
-    assert command.rounded({"a": [1 / 3, (2, "b")]}) == {"a": [0.333333, [2, "b"]]}
+    assert command.rounded({"a": [1 / 3, (2, "b")]}) == {"a": [0.333333333, [2, "b"]]}
 
 
 # the report

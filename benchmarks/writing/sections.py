@@ -25,8 +25,8 @@ def training(results: Results) -> tuple[str, Pictures]:
     return f"""## A training step
 
 Forward, label-smoothed cross-entropy, backward, clipping, Adam. All computed the same losses: the
-largest relative difference is {first:.0e} in the first step, and {worst:.0e} in the first few,
-where rounding grows from step to step.
+largest relative difference is {first:.0e} in the first step, and {worst:.0e} in the first five, as
+rounding grows from step to step.
 
 {ratio_table(results, by_size)}
 {verdicts(results, by_size)}
@@ -87,12 +87,11 @@ small, the ratio to {to(results)}.
 
 def decoding(results: Results) -> tuple[str, Pictures]:
     parts, pictures = [], {}
-    for name, heading in (("one", "One sequence"), ("batch", "A batch")):
+    for name, heading in (("one", "One sequence"), ("batch", "A batch at once")):
         by_size = {size: numbers[name] for size, numbers in results["decode"].items()}
-        rows = ", ".join(f"{numbers['rows']} at {size}" for size, numbers in by_size.items())
         picture = ratio_plot(results, by_size, f"Time to write 64 tokens, {heading.lower()}")
         pictures[f"decoding-{name}.svg"] = picture
-        parts.append(f"### {heading}\n\nRows: {rows}.\n\n{ratio_table(results, by_size)}\n"
+        parts.append(f"### {heading}\n\n{ratio_table(results, by_size)}\n"
                      f"{verdicts(results, by_size)}\n"
                      f"{figure(f'decoding-{name}.svg', picture)}")
     least = min(share for numbers in results["decode"].values() for part in numbers.values()
