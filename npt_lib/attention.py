@@ -7,6 +7,10 @@ import numpy as np
 from npt_lib.layers import softmax_gradient, softmax_in_place
 from npt_lib.module import Array, Backward
 from npt_lib.require import as_ids, check_attention
+from npt_lib.threads import each
+
+LONG = 1 << 20                 # scores T * S, beyond which a table of them is never made whole
+BLOCK = 1 << 18                # scores that are made at a time then: they fit in the cache
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, Backward]:
@@ -17,6 +21,12 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[
     Backward: returns dq, dk, dv. Built and derived in chapter 2.
     """
     check_attention(q, k, v, mask)
+    is_long = q.shape[-2] * k.shape[-2] > LONG
+    return by_rows(q, k, v, mask) if is_long else whole(q, k, v, mask)
+
+
+def whole(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, Backward]:
+    """Attention with all scores at once, kept for the way back."""
     scale = 1 / math.sqrt(q.shape[-1])
     qs = q * scale                                        # cheaper here than on the scores
     scores = qs @ k.swapaxes(-1, -2)                      # (..., T, S)
@@ -31,6 +41,45 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[
         dqs = dscores @ k                                 # (..., T, K)
         return dqs * scale, dk, dv
 
+    return y, backward
+
+
+def by_rows(
+    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = BLOCK
+) -> tuple[Array, Backward]:
+    """Attention for long sequences: a few queries at a time, and their weights not kept.
+
+    The same results, with memory that grows with T, not with T * S.
+    Backward: computes the weights of the same few queries again. Told in "Making it fast".
+    """
+    S = k.shape[-2]
+    tables = list(np.ndindex(q.shape[:-2]))               # each batch row and head
+    few = max(1, block // S)
+    blocks = [slice(i, i + few) for i in range(0, q.shape[-2], few)]
+    masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], S))
+    y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+
+    def some(t: tuple[int, ...], rows: slice) -> tuple[Array, Backward]:
+        return whole(q[t][rows], k[t], v[t], None if masks is None else masks[t][rows])
+
+    def table_forward(t: tuple[int, ...]) -> None:
+        for rows in blocks:
+            y[t][rows], _ = some(t, rows)
+
+    def backward(dy: Array) -> tuple[Array, Array, Array]:
+        dq, dk, dv = (np.zeros(x.shape, x.dtype) for x in (q, k, v))
+
+        def table_backward(t: tuple[int, ...]) -> None:
+            for rows in blocks:
+                _, some_backward = some(t, rows)
+                dq[t][rows], dk_some, dv_some = some_backward(dy[t][rows])
+                dk[t] += dk_some
+                dv[t] += dv_some
+
+        each(table_backward, tables)
+        return dq, dk, dv
+
+    each(table_forward, tables)
     return y, backward
 
 

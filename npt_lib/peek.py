@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from npt_lib.layers import softmax
 from npt_lib.module import Array, Backward, saved
 
 
@@ -17,11 +20,19 @@ def attention_maps(backward: Backward) -> dict[str, Array]:
 
 def _find(backward: Backward, path: tuple[str, ...]) -> Iterator[tuple[str, Array]]:
     inside = saved(backward)
-    if backward.__qualname__ == "attention.<locals>.backward":
+    if backward.__qualname__ == "whole.<locals>.backward":
         yield ".".join(path) or "attention", inside["w"]
+    elif backward.__qualname__ == "by_rows.<locals>.backward":
+        yield ".".join(path) or "attention", _weights(**saved(inside["some"]))
     for name, value in inside.items():
         for step, deeper in _backwards(name, value):
             yield from _find(deeper, path + step)
+
+
+def _weights(q: Array, k: Array, masks: Array | None, **others: Any) -> Array:
+    """Those that attention by rows did not keep."""
+    w, _ = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.dtype.type(q.shape[-1])), masks)
+    return w
 
 
 def _backwards(name: str, value: Any) -> Iterator[tuple[tuple[str, ...], Backward]]:

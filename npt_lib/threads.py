@@ -3,7 +3,7 @@
 import ctypes
 import importlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -41,7 +41,12 @@ def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
 
     pool, n = _crew.get()
     helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)] if pool else []
-    take()
+    alone = _crew.set((None, 1))              # work that has parts of its own does them in turn
+    try:
+        take()
+    finally:
+        _crew.reset(alone)
+        wait(helpers)
     for helper in helpers:
         helper.result()
     return done

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import npt_lib as npt
+from npt_lib.attention import by_rows
 
 B, T, S, H, K, F, V = 3, 5, 6, 2, 4, 7, 11
 D = H * K                                         # 8
@@ -137,6 +138,8 @@ CASES = [
     Case("attention", "attention", floats(*HEADS), run=function(npt.attention)),
     Case("attention, masked", "attention", empty_row(*HEADS, mask=(B, 1, T, S)),
          run=function(npt.attention)),
+    Case("attention, by rows", "attention", empty_row(*HEADS, mask=(B, 1, T, S)),
+         run=function(by_rows, block=2 * S)),
     Case("linear", "Linear", floats((B, T, D)), lambda rng: npt.Linear(D, F, rng),
          n_parameters=LINEAR),
     Case("self-attention", "SelfAttention", masked(BATCH, mask=SELF_MASK),

@@ -20,7 +20,18 @@ from benchmarks.contestants import CONTESTANTS, SETTINGS, anatomy, forms, textbo
 from benchmarks.contestants import npt as contestant
 from benchmarks.process import HELD_BACK_BY, Process, WorkerError, environment
 from benchmarks.race import Disagreement, give_up, race
-from benchmarks.sizes import BOS, EOS, FIRST_WORD, N_TOKENS, PAD, SIZES, Size, attention_inputs
+from benchmarks.sizes import (
+    BOS,
+    EOS,
+    FIRST_WORD,
+    MAX_LEN,
+    N_TOKENS,
+    PAD,
+    SIZES,
+    Size,
+    attention_inputs,
+    positions,
+)
 from benchmarks.sizes import batch as batch_of
 from benchmarks.worker import Worker, serve
 from benchmarks.writing import prose, report, stats, write_report
@@ -56,6 +67,11 @@ def test_a_seed_is_a_batch():
     for again, other in zip(batch_of(TOY, 1), batch_of(TOY, 2)):
         assert (again != other).any()
     assert all((a == b).all() for a, b in zip(batch_of(TOY, 1), batch_of(TOY, 1)))
+
+
+def test_positions_are_the_librarys():
+    ours = npt.sinusoidal_positions(MAX_LEN, TOY.d_model)
+    np.testing.assert_allclose(positions(TOY.d_model), ours, atol=1e-6)
 
 
 # what is counted
@@ -263,7 +279,8 @@ def test_load_is_that_of_others(monkeypatch):
 def test_the_machine_names_what_it_measures():
     found = machine.machine([CONTESTANTS["npt"], with_kernel("Haswell")])
     assert found["NumPy"] == np.__version__ and int(found["Cores"]) >= 1
-    assert {"Processor", "System", "Python", "BLAS", "BLAS of npt_lib, Haswell kernel"} <= set(found)
+    wanted = {"Processor", "System", "Python", "BLAS", "BLAS of npt_lib, Haswell kernel"}
+    assert wanted <= set(found)
 
 
 def test_stored_numbers_are_short():
