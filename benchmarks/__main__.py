@@ -45,7 +45,7 @@ def arguments() -> argparse.Namespace:
     add_choice("--contestants", CONTESTANTS)
     add_choice("--only", KINDS)
     add = parser.add_argument
-    add("--rounds", type=int, default=9)
+    add("--rounds", type=int, default=7)
     add("--kernel", help="also npt_lib held to this kernel of OpenBLAS, such as Haswell")
     add("--quick", action="store_true", help="a smoke test: TINY alone, two rounds")
     add("--report-only", action="store_true", help="the report again, from results.json")
@@ -67,7 +67,7 @@ def sections(options: argparse.Namespace, present: list[Contestant]) -> dict[str
     """What measures each part of results.json."""
     sizes, rounds = [SIZES[name] for name in options.sizes], options.rounds
     lengths = measure.LENGTHS[:1] if options.quick else measure.LENGTHS
-    few = max(2, rounds // 3)
+    few = max(2, rounds // 2)
     return {
         "train": lambda: {s.name: measure.training(s, present, rounds) for s in sizes},
         "dropout": lambda: measure.training_with_dropout(SIZES["SMALL"], present, rounds),

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.contestants import SGEMM, Contestant
 from benchmarks.process import Process, WorkerError
 
-TARGET = 0.3                    # seconds that one contestant's turn should take
+TARGET = 0.25                   # seconds that one contestant's turn should take
 SETTLE = 0.05                   # after a turn, until its idle threads have gone to sleep
 Seconds = dict[str, list[float]]
 Check = Callable[[dict[str, list]], Any]

@@ -62,6 +62,14 @@ def batches(size: Size) -> list[tuple[Array, Array]]:
     return [batch(size, seed) for seed in range(N_BATCHES)]
 
 
+def positions(d_model: int) -> Array:
+    """(MAX_LEN, D): the paper's sines and cosines."""
+    rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
+    angles = np.arange(MAX_LEN)[:, None] * rates
+    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    return waves.reshape(MAX_LEN, -1)[:, :d_model].astype(np.float32)
+
+
 def attention_inputs(n: int) -> Array:
     """q, k, v and dy, each (1, H, n, K) in float32."""
     rng = np.random.default_rng(n)

@@ -4,19 +4,10 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from benchmarks.sizes import BOS, MAX_LEN, PAD, Size
+from benchmarks.sizes import BOS, PAD, Size, positions
 
 Weights = dict[str, jax.Array]
-
-
-def positions(d_model: int) -> np.ndarray:
-    """(MAX_LEN, D): the paper's sines and cosines."""
-    rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
-    angles = np.arange(MAX_LEN)[:, None] * rates
-    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
-    return waves.reshape(MAX_LEN, -1)[:, :d_model].astype(np.float32)
 
 
 def linear(p: Weights, name: str, x: jax.Array) -> jax.Array:

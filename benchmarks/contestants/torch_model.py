@@ -3,22 +3,13 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.sizes import MAX_LEN, PAD, Size
+from benchmarks.sizes import PAD, Size, positions
 
 State = dict[str, Tensor]
-
-
-def positions(d_model: int) -> Tensor:
-    """(MAX_LEN, D): the paper's sines and cosines."""
-    rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
-    angles = np.arange(MAX_LEN)[:, None] * rates
-    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
-    return torch.from_numpy(waves.reshape(MAX_LEN, -1)[:, :d_model].astype(np.float32))
 
 
 def linear(state: State, name: str) -> nn.Linear:
@@ -52,7 +43,7 @@ class Embedding(nn.Module):
     def __init__(self, table: Tensor, dropout: float):
         super().__init__()
         self.table = nn.Parameter(table.clone())
-        self.register_buffer("waves", positions(table.shape[1]))
+        self.register_buffer("waves", torch.from_numpy(positions(table.shape[1])))
         self.dropout = dropout
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:

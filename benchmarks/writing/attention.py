@@ -39,6 +39,6 @@ The most memory that it held over the start:
 
 def ends(what: str, xs: list[int], series: Series, unit: str) -> str:
     """For those who cannot see the lines: where each begins and ends."""
-    lines = (f"{name} from {line[0]:.3g} to {line[-1]:.3g} {unit}"
+    lines = (f"{name} from {prose.number(line[0])} to {prose.number(line[-1])} {unit}"
              for name, line in series.items())
     return f"{what}, from {xs[0]:,} to {xs[-1]:,} positions: {'; '.join(lines)}."

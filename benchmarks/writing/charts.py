@@ -93,7 +93,7 @@ def _legend(names: Sequence[str], y: float) -> tuple[str, float]:
 def loglog(xs: Sequence[int], series: Mapping[str, Sequence[float]], alt: str, title: str,
            unit: str) -> Picture:
     """A line for each of the series on two logarithmic axes, its name at its end."""
-    height, left = 300.0, 62.0
+    height, left = 300.0, 78.0
     right = WIDTH - 14 - max(text_width(name, SIZE) for name in series)
     values = [v for line in series.values() for v in line]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
@@ -107,7 +107,7 @@ def loglog(xs: Sequence[int], series: Mapping[str, Sequence[float]], alt: str, t
     body = text(0, 8, title, SIZE, "start", MUTED)
     for power in range(low, high + 1):
         body += path(f"M{left:.1f} {y(10.0**power):.1f}H{right:.1f}", LINE, 1)
-        body += text(left - 8, y(10.0**power), f"{10.0**power:g} {unit}", 12, "end")
+        body += text(left - 8, y(10.0**power), f"{10.0**power:,g} {unit}", 12, "end")
     for v in xs:
         body += text(x(v), height + 18, f"{v:,}", 12)
     names = _apart({name: y(line[-1]) for name, line in series.items()}, 16)

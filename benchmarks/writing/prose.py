@@ -24,6 +24,11 @@ def duration(seconds: float) -> str:
     return f"{ms:.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
 
 
+def number(value: float) -> str:
+    """To three digits, or whole."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def size(n_bytes: float) -> str:
     return f"{n_bytes / 2**20:,.0f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**20:.1f} MiB"
 
