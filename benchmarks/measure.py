@@ -1,4 +1,4 @@
-"""What is measured. Each function returns raw numbers, of which report.py makes the report."""
+"""What is measured. Each function returns raw numbers, of which the report is made."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.checks import LOSS_TOLERANCES, same_losses, same_numbers, same_tokens, unchecked
-from benchmarks.contestants import ANATOMY, CAN_DROP, CONTESTANTS, FORMS, SETTINGS, Contestant
+from benchmarks.contestants import ANATOMY, CONTESTANTS, FORMS, SETTINGS, Contestant
 from benchmarks.flops import training_flops
 from benchmarks.process import Process, WorkerError
 from benchmarks.race import give_up, peak_bytes, peaks, race, say
@@ -34,8 +34,8 @@ def weights_of(size: Size) -> Iterator[str]:
         yield str(path)
 
 
-def able(contestants: Contestants, kind: str) -> list[Contestant]:
-    return [c for c in contestants if kind in c.kinds]
+def able(contestants: Contestants, part: str) -> list[Contestant]:
+    return [c for c in contestants if part in c.parts]
 
 
 def training(size: Size, contestants: Contestants, rounds: int) -> Numbers:
@@ -54,10 +54,9 @@ def training(size: Size, contestants: Contestants, rounds: int) -> Numbers:
 def training_with_dropout(size: Size, contestants: Contestants, rounds: int) -> Numbers:
     """Seconds for a step with dropout 0.1, among those that have it."""
     say(f"training with dropout, {size.name}")
-    racers = [c for c in contestants if c.module == "npt" or c.key in CAN_DROP]
     with weights_of(size) as weights:
         options = {"size": size.as_dict(), "weights": weights, "dropout": 0.1}
-        return race(racers, "train", options, rounds, unchecked, N_COMPARED)
+        return race(able(contestants, "dropout"), "train", options, rounds, unchecked, N_COMPARED)
 
 
 def decoding(size: Size, contestants: Contestants, rounds: int) -> Numbers:
@@ -130,7 +129,7 @@ def profile(size: Size, rounds: int) -> Numbers:
     say(f"profile, {size.name}")
     found = {}
     with Process(ANATOMY) as process:
-        for kind in ANATOMY.kinds:
+        for kind in ANATOMY.parts:
             process.prepare(kind, size=size.as_dict())
             found[kind] = dict(process.run(rounds).values)
     return found

@@ -23,7 +23,7 @@ class Contestant:
     title: str
     module: str
     needs: str
-    kinds: tuple[str, ...] = ("train", "decode", "attend")
+    parts: tuple[str, ...] = ("train", "dropout", "decode", "attend")
     variant: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -32,14 +32,13 @@ REFERENCE = "torch"             # every ratio is to this one, in the same round
 
 CONTESTANTS = {c.key: c for c in (
     Contestant("npt", "npt_lib", "npt", "numpy"),
-    Contestant("npt-keep", "npt_lib, memory kept", "npt", "numpy", ("train",), "keep"),
+    Contestant("npt-keep", "npt_lib, keep_memory", "npt", "numpy", ("train", "dropout"), "keep"),
     Contestant("textbook", "textbook NumPy", "textbook", "numpy", ("attend",)),
     Contestant("torch", "PyTorch eager", "pytorch", "torch"),
-    Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", ("train",), "nn"),
+    Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", ("train", "dropout"), "nn"),
     Contestant("torch-compile", "torch.compile", "pytorch", "torch", ("train",), "compile"),
-    Contestant("jax", "JAX jit", "jax_", "jax"),
+    Contestant("jax", "JAX jit", "jax_", "jax", ("train", "decode", "attend")),
 )}
-CAN_DROP = ("npt", "torch", "torch-nn")     # who takes part in training with dropout
 # settings of training, before and after: what it is called, at which sizes, and the two variants
 SETTINGS = (
     ("freed memory", ("SMALL", "MEDIUM"), ("handed back", "bare"), ("kept", "bare keep")),
