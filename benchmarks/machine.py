@@ -15,7 +15,8 @@ def machine(contestants: Sequence[Contestant]) -> dict[str, str]:
     found = {"Processor": processor(), "Cores": str(cores()), "Memory": memory(),
              "System": f"{platform.system()} {platform.machine()}",
              "Python": platform.python_version()}
-    for contestant in contestants:
+    different = {(c.module, *c.environment.values()): c for c in reversed(contestants)}
+    for contestant in reversed(different.values()):
         with Process(contestant) as process:
             about = process.about()
         if contestant.environment:

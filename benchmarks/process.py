@@ -32,14 +32,13 @@ def environment(contestant: Contestant) -> dict[str, str]:
 
 
 class Process:
-    """One contestant, waiting in a process of its own. Use it in a with statement."""
+    """One contestant in a process of its own, which starts at once and is ready inside with."""
 
     def __init__(self, contestant: Contestant):
         self.contestant = contestant
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", contestant.module], cwd=ROOT, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(contestant))
-        self._answer()
 
     def prepare(self, kind: str, **options: Any) -> None:
         if self.contestant.variant:
@@ -72,6 +71,7 @@ class Process:
         return answer
 
     def __enter__(self) -> "Process":
+        self._answer()                              # the first comes when all is imported
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -30,7 +30,8 @@ def say(words: str) -> None:
 def started(contestants: Sequence[Contestant]) -> Iterator[dict[str, Process]]:
     """A waiting process for each, all ended at the end."""
     with ExitStack() as stack:
-        yield {c.key: stack.enter_context(Process(c)) for c in contestants}
+        processes = [Process(c) for c in contestants]           # all import at the same time
+        yield {p.contestant.key: stack.enter_context(p) for p in processes}
 
 
 def turns(processes: dict[str, Process], rounds: int, times: int) -> Seconds:
