@@ -6,4 +6,6 @@
 
 Each contestant lives in a process of its own (worker.py), which the parent (race.py) asks for
 one round of work at a time, while all the others sleep. Nothing here is imported by npt_lib.
+Linux and macOS; the packages of the others are in requirements-bench.txt, and who is not
+installed is left out. Let the machine do nothing else: the report says if it did.
 """

@@ -189,8 +189,9 @@ def test_a_race_gives_everyone_as_many_rounds():
     assert set(found["checked"]) == {"npt", "textbook"} and found["times"] >= 1
 
 
-def test_forms_compute_what_their_textbook_forms_do():
+def test_forms_compute_what_their_textbook_forms_do(monkeypatch):
     """Each is checked when it is prepared; Adam's moves with every call, decoding's tokens."""
+    monkeypatch.setattr(npt, "keep_memory", lambda: False)
     assert len(forms.FORMS) >= 13
     for name in forms.FORMS:
         old, new, before, after = forms.comparing(name)(1)

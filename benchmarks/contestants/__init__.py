@@ -32,7 +32,8 @@ REFERENCE = "torch"             # every ratio is to this one, in the same round
 
 CONTESTANTS = {c.key: c for c in (
     Contestant("npt", "npt_lib", "npt", "numpy"),
-    Contestant("npt-keep", "npt_lib, keep_memory", "npt", "numpy", ("train", "dropout"), "keep"),
+    Contestant("npt-keep", "npt_lib, keep_memory", "npt", "numpy", ("train", "dropout", "attend"),
+               "keep"),
     Contestant("textbook", "textbook NumPy", "textbook", "numpy", ("attend",)),
     Contestant("torch", "PyTorch eager", "pytorch", "torch"),
     Contestant("torch-nn", "nn.Transformer", "pytorch", "torch", ("train", "dropout"), "nn"),

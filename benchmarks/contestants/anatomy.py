@@ -5,6 +5,7 @@ import pstats
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import repeat
 from pathlib import PurePath
 from typing import Any
 
@@ -28,8 +29,9 @@ REST = "all else"
 def stepper(size: Size) -> Callable[[], Any]:
     """One training step, on one thread of Python."""
     model = model_of(size)
-    optimizer, data = npt.Adam(model.parameters(), LR), batches(size)[0]
-    return lambda: npt.train_step(model, optimizer, data, None, label_smoothing=SMOOTHING)
+    optimizer, data = npt.Adam(model.parameters(), LR), repeat(batches(size)[0])
+    return lambda: npt.train(model, optimizer, data, None, 1, label_smoothing=SMOOTHING,
+                             n_threads=1)
 
 
 def seconds(run: Callable[[], Any], times: int) -> float:

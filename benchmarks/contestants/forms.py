@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import npt_lib as npt
 from benchmarks.contestants import Job, Kinds
 from benchmarks.contestants.forms_layers import LAYERS
 from benchmarks.contestants.forms_model import MODEL
@@ -20,7 +21,11 @@ TURN = 0.03                     # seconds that a turn should take
 
 
 def comparing(name: str) -> Job:
-    """n rounds of both forms; their names, and the seconds of one repetition in each round."""
+    """n rounds of both forms; their names, and the seconds of one repetition in each round.
+
+    Freed memory is kept, as while training: what is compared is the work itself.
+    """
+    npt.keep_memory()
     form = FORMS[name]()
     same(name, form.before(), form.after())
     times = max(1, round(TURN / max(once(form.before), once(form.after))))

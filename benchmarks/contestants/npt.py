@@ -65,8 +65,10 @@ def decoding(size: Size, weights: str, n_rows: int) -> Job:
     return lambda n: [written(model, src).tolist() for _ in range(n)][-1]
 
 
-def attending(n: int) -> Job:
+def attending(n: int, variant: str = "") -> Job:
     """Attention over n positions, forwards and backwards; the sums of squared gradients."""
+    if "keep" in variant:
+        npt.keep_memory()
     q, k, v, dy = attention_inputs(n)
 
     def both() -> list[float]:

@@ -23,8 +23,9 @@ def forms(results: Results) -> tuple[str, Pictures]:
     losers = f"No gain here: {prose.listed(lost)}.\n\n" if lost else ""
     words = f"""## Each form, before and after
 
-What a textbook writes and what the library does, in turn in one process; the gain is the time
-before over the time after, within a round: **over 1 is faster**.
+What a textbook writes and what the library does, in turn in one process that keeps freed memory
+(the last few, which are settings of train, in a process each); the gain is the time before over
+the time after, within a round: **over 1 is faster**.
 
 {prose.table(["", "before", "after", "gain"], rows)}
 {losers}{figure("forms.svg", picture)}"""
