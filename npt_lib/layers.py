@@ -29,17 +29,24 @@ def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
 
 def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
     """Softmax written over x: only for an array that the caller has just made."""
-    limits = np.finfo(x.dtype)
-    far = math.log(limits.max) / 2                # exp takes what lies in between as it is
+    far, never, tiny = limits(x.dtype)
     tame = -far < x.min(initial=0) and x.max(initial=0) < far
-    hide = 0 if mask is None else np.where(mask, x.dtype.type(0), limits.min / 4)
+    hide = 0 if mask is None else np.where(mask, x.dtype.type(0), never)
     if not tame:                                  # changes no weight, and nothing overflows
         x += hide
         x -= x.max(axis=-1, keepdims=True, initial=-np.inf)
-    x += hide                                     # so low that its exp is 0
+    if mask is not None:
+        x += hide
     np.exp(x, out=x)
-    x /= np.maximum(row_sum(x), limits.tiny)      # a row with nothing to choose from: zeros
+    x /= np.maximum(row_sum(x), tiny)             # a row with nothing to choose from: zeros
     return x
+
+
+@lru_cache
+def limits(dtype: np.dtype) -> tuple[float, float, float]:
+    """What exp takes as it is; a score so low that its exp is 0; the least sum to divide by."""
+    known = np.finfo(dtype)
+    return math.log(known.max) / 2, float(known.min) / 4, float(known.tiny)
 
 
 def softmax_gradient(w: Array, dw: Array) -> Array:
@@ -85,17 +92,17 @@ class Linear(Module):
 
 def sum_rows(x: Array) -> Array:
     """The sum over the first axis of a matrix, as a product with a row of ones: BLAS is faster."""
-    return ones(x.shape[0], x.dtype) @ x
+    return filled((x.shape[0],), 1, x.dtype) @ x
 
 
 def row_sum(x: Array) -> Array:
     """The sum along the last axis, which stays, as (..., 1): a product with ones as well."""
-    return (x @ ones(x.shape[-1], x.dtype))[..., None]
+    return x @ filled((x.shape[-1], 1), 1, x.dtype)
 
 
-@lru_cache(maxsize=64)
-def ones(n: int, dtype: np.dtype) -> Array:
-    """n ones, made once and never changed."""
-    row = np.ones(n, dtype)
-    row.flags.writeable = False
-    return row
+@lru_cache
+def filled(shape: tuple[int, ...], value: float, dtype: np.dtype) -> Array:
+    """An array of one value, made once and never changed."""
+    array = np.full(shape, value, dtype)
+    array.flags.writeable = False
+    return array

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.attention import attention
+from npt_lib.attention import attention, whole
 from npt_lib.layers import Linear
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.require import check_axes, check_heads, check_sequence
@@ -97,8 +97,8 @@ class SelfAttention(Module):
     def step(self, x: Array, cache: KVCache) -> Array:
         """The newest position alone, (B, 1, D): it attends to all that the cache holds."""
         q, k, v = split_parts(self.qkv(x), 3, self.n_heads)
-        heads, _ = attention(q, *cache.append(k, v))
-        return self.out(merge_heads(heads))
+        heads, _ = whole(q, *cache.append(k, v))
+        return self.out(heads.reshape(x.shape))     # of one position: they lie side by side
 
 
 class CrossAttention(Module):
@@ -141,5 +141,5 @@ class CrossAttention(Module):
 
     def step(self, x: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
         """The newest position alone, (B, 1, D), over keys and values that were remembered."""
-        heads, _ = attention(split_heads(self.q(x), self.n_heads), k, v, mask)
-        return self.out(merge_heads(heads))
+        heads, _ = whole(split_heads(self.q(x), self.n_heads), k, v, mask)
+        return self.out(heads.reshape(x.shape))     # of one position: they lie side by side

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.layers import row_sum, sum_rows
+from npt_lib.layers import filled, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 from npt_lib.require import check_floats, check_width
 
@@ -23,11 +23,12 @@ class LayerNorm(Module):
         self.bias = Parameter(np.zeros(d_model, np.float32))
 
     def forward(self, x: Array) -> tuple[Array, Backward]:
-        gain, D = self.gain.value, self.gain.shape[0]
+        gain = self.gain.value
+        D = gain.shape[0]
         check_floats("LayerNorm", x)
         check_width("LayerNorm", x, D)
         n = x - row_mean(x)
-        std = np.sqrt(row_mean(n, n) + x.dtype.type(self.eps))        # (..., 1)
+        std = np.sqrt(row_mean(n, n) + self.eps)                      # (..., 1)
         np.divide(n, std, out=n)                                      # mean 0, variance 1
         y = n * gain
         y += self.bias.value
@@ -46,8 +47,9 @@ class LayerNorm(Module):
 
 def row_mean(x: Array, weight: Array | None = None) -> Array:
     """The mean along the last axis, of x or of x * weight, with that axis kept: (..., 1)."""
-    total = row_sum(x) if weight is None else np.vecdot(x, weight)[..., None]
-    return total / x.shape[-1]
+    if weight is None:
+        return x @ filled((x.shape[-1], 1), 1 / x.shape[-1], x.dtype)
+    return np.vecdot(x, weight)[..., None] / x.shape[-1]
 
 
 class Dropout(Module):

@@ -31,7 +31,7 @@ def check_mask(mask: Array, shape: tuple[int, ...]) -> None:
 
 
 def check_width(name: str, x: Array, width: int) -> None:
-    check_numbers(f"What {name} reads", x)
+    check_numbers("What " + name + " reads", x)
     if x.shape[-1:] != (width,):
         raise ValueError(f"{name} needs a last axis of {width}, got shape {x.shape}.")
 
