@@ -10,22 +10,22 @@ import sys
 
 import numpy as np
 
-TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8     # names and numbers of glibc's malloc.h
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3     # names and numbers of glibc's malloc.h
 MOST = 32 << 20            # the largest array, in bytes, that glibc can be told to keep
 
 
 def reuse_memory() -> None:
-    """From now on up to 64 MB of freed memory are kept: glibc takes the hint from one large array.
+    """From now on some 60 MB of freed memory are kept: glibc takes the hint from one large array.
 
     ``train`` begins with it. It takes no memory: the array is freed before a page is touched.
     """
-    np.empty(MOST - 4096, np.uint8)
+    np.empty(MOST - (1 << 20), np.uint8)
 
 
 def keep_memory() -> bool:
     """Keep all freed memory, for the rest of the process; returns whether that could be arranged.
 
-    For models whose step needs more than 64 MB. Call it once, before training. It is for you to
+    For models whose step needs more than that. Call it once, before training. It is for you to
     choose: the process then stays as large as it was at its largest.
     """
     if not sys.platform.startswith("linux"):

@@ -1,6 +1,8 @@
 """Data parallelism: the parts of a batch on a thread each. Told in "Making it fast"."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from threading import Lock
 from typing import Any, cast
@@ -12,6 +14,8 @@ from npt_lib.threads import each
 from npt_lib.transformer import Transformer
 
 LEAST = 1 << 15            # numbers (tokens times d_model) for which a part of its own pays
+NOTHING = np.empty(0, np.float32)
+MOST_PARAMETERS = 32       # for each of those numbers: beyond, adding up the gradients costs more
 
 
 class Replicas(Module):
@@ -26,9 +30,12 @@ class Replicas(Module):
     def __init__(self, model: Transformer, n: int, least: int = LEAST):
         if n < 1:
             raise ValueError(f"Replicas needs n of at least 1, got {n}.")
-        values = {id(p.value): p.value for p in model.parameters().values()}
+        left_out: dict[int, Any] = {}
+        for p in model.parameters().values():
+            left_out |= {id(p.value): NOTHING, id(p.grad): None}
         self.model, self.config, self.least = model, model.config, least
-        self.replicas = [model] + [copy.deepcopy(model, dict(values)) for _ in range(n - 1)]
+        self.size = model.n_parameters()
+        self.replicas = [model] + [copy.deepcopy(model, dict(left_out)) for _ in range(n - 1)]
         self.copies = list(zip(*(r.parameters().values() for r in self.replicas), strict=True))
 
     def parameters(self) -> dict[str, Parameter]:
@@ -39,9 +46,6 @@ class Replicas(Module):
         n = self._n_parts(src, tgt)
         if n == 1:
             return self.model.forward(src, tgt, rng)
-        for p, *others in self.copies:
-            for other in others:
-                other.value, other.grad = p.value, None
         cuts = [len(src) * i // n for i in range(n + 1)]
         parts = [slice(start, stop) for start, stop in pairwise(cuts)]
         draws = Draws(rng, len(src)) if rng else None
@@ -50,7 +54,8 @@ class Replicas(Module):
             noise = cast(Rng, Part(draws, rows)) if draws else None
             return model.forward(src[rows], tgt[rows], noise)
 
-        results = each(part_forward, self.replicas[:n], parts)
+        with self._shared_values():
+            results = each(part_forward, self.replicas[:n], parts)
         backwards = [part_backward for _, part_backward in results]
 
         def backward(dlogits: Array) -> None:
@@ -59,17 +64,33 @@ class Replicas(Module):
 
         return np.concatenate([logits for logits, _ in results]), backward
 
+    @contextmanager
+    def _shared_values(self) -> Iterator[None]:
+        """The copies have the model's values for a forward pass, and keep none of them."""
+        try:
+            for p, *others in self.copies:
+                for other in others:
+                    other.value, other.grad = p.value, None
+            yield
+        finally:
+            for _, *others in self.copies:
+                for other in others:
+                    other.value = NOTHING
+
     def _n_parts(self, src: Array, tgt: Array) -> int:
+        """As many as pay: fewer for a small batch, one where it is small against the model."""
         numbers = (np.size(src) + np.size(tgt)) * self.config.d_model
+        if numbers * MOST_PARAMETERS < self.size:
+            return 1
         return max(1, min(len(self.replicas), len(src), numbers // self.least))
 
 
 def add_up(copies: tuple[Parameter, ...]) -> None:
-    """Add the gradients of a parameter's copies to the first of them."""
+    """Add the gradients of a parameter's copies to the first of them, in an array of a copy's."""
     p, *others = copies
     for other in others:
         if other.grad is not None:
-            p.add_grad(other.grad)
+            p.grad = other.grad if p.grad is None else np.add(p.grad, other.grad, out=other.grad)
             other.grad = None
 
 

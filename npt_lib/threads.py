@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from threading import Lock
 from typing import Any
 
 _crew: ContextVar[tuple[Executor | None, int]] = ContextVar("_crew", default=(None, 1))
@@ -13,24 +15,22 @@ _crew: ContextVar[tuple[Executor | None, int]] = ContextVar("_crew", default=(No
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Inside, ``each`` works on n threads, and BLAS on one for each of them."""
+    """Inside, ``each`` works on n threads."""
     if n < 1:
         raise ValueError(f"threads must be at least 1, got {n}.")
-    if n == 1:
-        yield
-        return
-    before = blas_threads(1)
-    with ThreadPoolExecutor(n - 1) as pool:
+    with ThreadPoolExecutor(n) as pool:
         token = _crew.set((pool, n))
         try:
             yield
         finally:
             _crew.reset(token)
-            blas_threads(before)
 
 
 def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
-    """[work(a, b) for a, b in zip(*items)], on the threads of the ``with threads(n)`` around it."""
+    """[work(a, b) for a, b in zip(*items)], on the threads of the ``with threads(n)`` around it.
+
+    BLAS works on one thread for each of them meanwhile. An error is raised when all are done.
+    """
     todo = list(zip(*items))
     done: list[Any] = [None] * len(todo)
     left = iter(range(len(todo)))             # whoever is free takes the next one
@@ -40,16 +40,45 @@ def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
             done[i] = work(*todo[i])
 
     pool, n = _crew.get()
-    helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)] if pool else []
+    if pool is None or n == 1 or len(todo) < 2:
+        take()
+        return done
     alone = _crew.set((None, 1))              # work that has parts of its own does them in turn
     try:
-        take()
+        with _single_blas:
+            helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)]
+            try:
+                take()
+            finally:
+                wait(helpers)
     finally:
         _crew.reset(alone)
-        wait(helpers)
     for helper in helpers:
         helper.result()
     return done
+
+
+class _SingleBlas:
+    """BLAS on one thread, from the first ``with`` to enter until the last to leave."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.before: int | None = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.users:
+                self.before = blas_threads(1)
+            self.users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                blas_threads(self.before)
+
+
+_single_blas = _SingleBlas()
 
 
 def blas_threads(n: int | None = None) -> int | None:
@@ -66,6 +95,7 @@ def blas_threads(n: int | None = None) -> int | None:
     return before
 
 
+@cache
 def _openblas(name: str) -> Callable[..., int] | None:
     """A function of the OpenBLAS that NumPy has loaded, under the names it goes by."""
     try:

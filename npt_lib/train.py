@@ -38,15 +38,23 @@ def train_step(
     batch is (src, tgt). The decoder reads tgt without its last token and must predict tgt
     without its first. Dropout acts when rng is given. Built in chapter 10.
     """
-    src, tgt = batch
     model.zero_grad()
+    loss = add_gradients(model, batch, rng, label_smoothing)
+    norm = clip_gradients(optimizer.parameters, max_norm)
+    check_finite(model, f"The gradient's norm is {norm}", norm)
+    optimizer.step(lr)
+    return loss
+
+
+def add_gradients(
+    model: Transformer | Replicas, batch: Batch, rng: Rng | None, label_smoothing: float
+) -> float:
+    """Forwards and backwards: the loss. What backward remembered is free before the next step."""
+    src, tgt = batch
     logits, model_backward = model.forward(src, tgt[:, :-1], rng)
     loss, loss_backward = cross_entropy(logits, tgt[:, 1:], model.config.pad_id, label_smoothing)
     check_finite(model, f"The loss is {loss}", loss)
     model_backward(loss_backward())
-    norm = clip_gradients(optimizer.parameters, max_norm)
-    check_finite(model, f"The gradient's norm is {norm}", norm)
-    optimizer.step(lr)
     return loss
 
 
