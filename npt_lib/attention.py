@@ -57,7 +57,8 @@ def by_rows(
     few = max(1, block // S)
     blocks = [slice(i, i + few) for i in range(0, q.shape[-2], few)]
     masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], S))
-    y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    dtype = np.result_type(q, k, v, 1.0)                  # floats, also of integers
+    y = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
 
     def some(t: tuple[int, ...], rows: slice) -> tuple[Array, Backward]:
         return whole(q[t][rows], k[t], v[t], None if masks is None else masks[t][rows])
@@ -67,7 +68,7 @@ def by_rows(
             y[t][rows], _ = some(t, rows)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
-        dq, dk, dv = (np.zeros(x.shape, x.dtype) for x in (q, k, v))
+        dq, dk, dv = (np.zeros(x.shape, dtype) for x in (q, k, v))
 
         def table_backward(t: tuple[int, ...]) -> None:
             for rows in blocks:

@@ -30,7 +30,7 @@ class Embedding(Module):
 
         def backward(dy: Array) -> None:
             dtable = np.zeros_like(table)
-            places = rows.reshape(-1, 1) * np.intp(D) + np.arange(D)       # of each number of dy
+            places = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)    # each number's
             np.add.at(dtable.reshape(-1), places.ravel(), dy.ravel())     # a repeated id adds up
             self.table.add_grad(dtable)
 

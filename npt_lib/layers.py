@@ -29,11 +29,12 @@ def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
 
 def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
     """Softmax written over x: only for an array that the caller has just made."""
-    far, never, tiny = limits(x.dtype)
+    far, never, lowest, tiny = limits(x.dtype)
     tame = -far < x.min(initial=0) and x.max(initial=0) < far
     hide = 0 if mask is None else np.where(mask, x.dtype.type(0), never)
     if not tame:                                  # changes no weight, and nothing overflows
-        x += hide
+        if mask is not None:
+            np.copyto(x, lowest, where=~mask)     # the largest is one that counts
         x -= x.max(axis=-1, keepdims=True, initial=-np.inf)
     if mask is not None:
         x += hide
@@ -43,10 +44,11 @@ def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
 
 
 @lru_cache
-def limits(dtype: np.dtype) -> tuple[float, float, float]:
-    """What exp takes as it is; a score so low that its exp is 0; the least sum to divide by."""
+def limits(dtype: np.dtype) -> tuple[float, float, float, float]:
+    """What exp takes as it is; what makes its exp 0; the lowest number; the least to divide by."""
     known = np.finfo(dtype)
-    return math.log(known.max) / 2, float(known.min) / 4, float(known.tiny)
+    far = math.log(known.max) / 2 if known.bits > 16 else 0       # float16: 257 such overflow
+    return far, 4 * math.log(known.tiny), float(known.min), float(known.tiny)
 
 
 def softmax_gradient(w: Array, dw: Array) -> Array:

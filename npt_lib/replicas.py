@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
-from npt_lib.threads import each
+from npt_lib.threads import all_of_blas, each
 from npt_lib.transformer import Transformer
 
 LEAST = 1 << 15            # numbers (tokens times d_model) for which a part of its own pays
@@ -44,6 +44,8 @@ class Replicas(Module):
 
     def forward(self, src: Array, tgt: Array, rng: Rng | None = None) -> tuple[Array, Backward]:
         n = self._n_parts(src, tgt)
+        if n == 0:
+            return self._whole(src, tgt, rng)
         if n == 1:
             return self.model.forward(src, tgt, rng)
         cuts = [len(src) * i // n for i in range(n + 1)]
@@ -64,6 +66,17 @@ class Replicas(Module):
 
         return np.concatenate([logits for logits, _ in results]), backward
 
+    def _whole(self, src: Array, tgt: Array, rng: Rng | None) -> tuple[Array, Backward]:
+        """The batch as it is, its products on all the threads of BLAS."""
+        with all_of_blas():
+            logits, model_backward = self.model.forward(src, tgt, rng)
+
+        def backward(dlogits: Array) -> None:
+            with all_of_blas():
+                model_backward(dlogits)
+
+        return logits, backward
+
     @contextmanager
     def _shared_values(self) -> Iterator[None]:
         """The copies have the model's values for a forward pass, and keep none of them."""
@@ -78,10 +91,10 @@ class Replicas(Module):
                     other.value = NOTHING
 
     def _n_parts(self, src: Array, tgt: Array) -> int:
-        """As many as pay: fewer for a small batch, one where it is small against the model."""
+        """As many as pay: one for a small batch, none where it is small against the model."""
         numbers = (np.size(src) + np.size(tgt)) * self.config.d_model
         if numbers * MOST_PARAMETERS < self.size:
-            return 1
+            return 0
         return max(1, min(len(self.replicas), len(src), numbers // self.least))
 
 

@@ -15,10 +15,16 @@ _crew: ContextVar[tuple[Executor | None, int]] = ContextVar("_crew", default=(No
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Inside, ``each`` works on n threads."""
+    """Inside, ``each`` works on n threads, and BLAS on one for each of them.
+
+    Not in turns: after a product OpenBLAS's own threads stay awake for a while, and in the way.
+    """
     if n < 1:
         raise ValueError(f"threads must be at least 1, got {n}.")
-    with ThreadPoolExecutor(n) as pool:
+    if n == 1:
+        yield
+        return
+    with ThreadPoolExecutor(n - 1) as pool, _single_blas:
         token = _crew.set((pool, n))
         try:
             yield
@@ -29,7 +35,7 @@ def threads(n: int) -> Iterator[None]:
 def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
     """[work(a, b) for a, b in zip(*items)], on the threads of the ``with threads(n)`` around it.
 
-    BLAS works on one thread for each of them meanwhile. An error is raised when all are done.
+    An error is raised when all are done.
     """
     todo = list(zip(*items))
     done: list[Any] = [None] * len(todo)
@@ -40,19 +46,13 @@ def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
             done[i] = work(*todo[i])
 
     pool, n = _crew.get()
-    if pool is None or n == 1 or len(todo) < 2:
-        take()
-        return done
+    helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)] if pool else []
     alone = _crew.set((None, 1))              # work that has parts of its own does them in turn
     try:
-        with _single_blas:
-            helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)]
-            try:
-                take()
-            finally:
-                wait(helpers)
+        take()
     finally:
         _crew.reset(alone)
+        wait(helpers)
     for helper in helpers:
         helper.result()
     return done
@@ -79,6 +79,19 @@ class _SingleBlas:
 
 
 _single_blas = _SingleBlas()
+
+
+@contextmanager
+def all_of_blas() -> Iterator[None]:
+    """Within ``threads``: BLAS on all its threads again, for work that is not shared out."""
+    if not _single_blas.users:
+        yield
+        return
+    blas_threads(_single_blas.before)
+    try:
+        yield
+    finally:
+        blas_threads(1)
 
 
 def blas_threads(n: int | None = None) -> int | None:

@@ -97,8 +97,10 @@ def train(
     """
     if n_steps < 1 or every < 1:
         raise ValueError(f"n_steps and every must be at least 1, got {n_steps} and {every}.")
+    n_threads = blas_threads() or 1 if n_threads is None else n_threads
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}.")
     reuse_memory()
-    n_threads = n_threads or blas_threads() or 1
     replicas = Replicas(model, n_threads)
     history = (load_run(path, model, optimizer, batches, rng)
                if path is not None and resume and Path(path).exists() else History())

@@ -12,9 +12,15 @@ SECTIONS = {"train": training, "dropout": dropout, "memory": memory, "decode": d
             "attention": attention, "forms": forms, "profile": profile}
 
 
+APART = ("forms", "profile")           # sections that a page of the book shows by themselves
+
+
 def write_report(results: Results, folder: Path) -> None:
-    """report.md and its plots, into the folder."""
+    """report.md, its plots, and a file for each section that is shown apart, into the folder."""
     words, pictures = report(results)
+    for section in APART:
+        if results.get(section):
+            (folder / f"{section}.md").write_text(SECTIONS[section](results)[0] + "\n", "utf8")
     for name, picture in pictures.items():
         (folder / name).write_text(picture.svg + "\n", "utf8")
     (folder / "report.md").write_text(words, "utf8")

@@ -1,0 +1,1006 @@
+"""The fast forms beside the plain ones: threads, parts of a batch, attention by rows, flat steps.
+
+Each does what something slower and simpler does; here both run, and must agree.
+"""
+
+import functools
+import importlib
+import math
+import os
+import platform
+import subprocess
+import sys
+import threading
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import small
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import npt_lib as npt
+from npt_lib.attention import by_rows, whole
+from npt_lib.flat import stretches
+from npt_lib.layers import limits, softmax_gradient
+from npt_lib.replicas import NOTHING
+from npt_lib.threads import all_of_blas, blas_threads, each, threads
+
+some = settings(max_examples=120, deadline=None)
+seeds = st.integers(0, 2**31)
+LONG_WAIT = 60                        # seconds: a deadlock becomes a failure
+
+
+def module(name):
+    """A file of the library: npt_lib.attention alone is the function."""
+    return importlib.import_module(f"npt_lib.{name}")
+
+
+def here():
+    return threading.get_ident()
+
+
+# each: the same list, made by several.
+
+def test_results_stand_in_the_order_of_the_items_whoever_is_done_first():
+    """The first item is finished last: it waits for the last, on another thread."""
+    last = threading.Event()
+
+    def work(i, name):
+        if i == 0:
+            assert last.wait(LONG_WAIT)
+        if i == 9:
+            last.set()
+        return i, name
+
+    with threads(2):
+        assert each(work, range(10), "abcdefghij") == list(enumerate("abcdefghij"))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_n_threads_work_at_once_and_no_more(n):
+    meeting, lock = threading.Barrier(n), threading.Lock()
+    at_work, most = set(), []
+
+    def work(i):
+        if i < n:
+            meeting.wait(LONG_WAIT)               # only n threads at once get past this
+        with lock:
+            at_work.add(here())
+            most.append(threading.active_count())
+        return here()
+
+    before = threading.active_count()
+    with threads(n):
+        idents = each(work, range(4 * n))
+        assert len(set(idents)) == n and here() in idents
+        assert len(each(lambda i: i, range(3))) == 3          # once more, with the same threads
+    assert max(most) <= before + n and threading.active_count() == before
+
+
+@pytest.mark.parametrize("items", [0, 1, 2, 7])
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_each_is_a_loop(items, n):
+    with threads(n):
+        assert each(lambda a, b: a * b, range(items), range(1, 100)) == [
+            a * (a + 1) for a in range(items)]
+        assert each(lambda: 1) == []
+
+
+def in_turn():
+    """Where each item is worked on, and in what order."""
+    order = []
+    found = each(lambda i: (order.append(i), here())[1], range(6))
+    return order == list(range(6)) and set(found) == {here()}
+
+
+def test_without_threads_the_items_are_done_in_turn_on_the_one_that_asks():
+    assert in_turn()
+    with threads(1):
+        assert in_turn()
+    with threads(2):
+        pass
+    assert in_turn()
+
+
+def test_parts_within_a_part_are_done_in_turn():
+    meeting = threading.Barrier(2)
+
+    def work(i):
+        if i < 2:
+            meeting.wait(LONG_WAIT)               # both threads are at work
+        return here(), each(lambda j: (here(), i, j), range(3))
+
+    with threads(2):
+        found = each(work, range(5))
+        assert len({ident for ident, _ in found}) == 2
+        for i, (ident, inside) in enumerate(found):
+            assert inside == [(ident, i, j) for j in range(3)]
+        assert len(set(each(lambda i: (meeting.wait(LONG_WAIT), here())[1], range(2)))) == 2
+
+
+def test_threads_within_threads_are_the_inner_ones():
+    with threads(3), threads(2):
+        meeting = threading.Barrier(2)
+        found = each(lambda i: (meeting.wait(LONG_WAIT) if i < 2 else 0, here())[1], range(12))
+        assert len(set(found)) == 2
+
+
+@pytest.mark.parametrize("fails", ["the one that asks", "a helper"])
+def test_an_error_is_raised_when_all_others_are_done(fails):
+    """Two threads hold an item each; one raises, the other does all that is left, then it shows."""
+    asking, meeting, failed = here(), threading.Barrier(2), threading.Event()
+    done, before = [], blas_threads()
+
+    def work(i):
+        if i < 2:
+            meeting.wait(LONG_WAIT)
+            if (here() == asking) == (fails == "the one that asks"):
+                failed.set()
+                raise ValueError(f"item {i} on {here()}")
+            assert failed.wait(LONG_WAIT)
+        done.append(i)
+
+    with threads(2):
+        with pytest.raises(ValueError, match="item") as caught:
+            each(work, range(7))
+        wrong = int(str(caught.value).split()[1])
+        assert (str(caught.value).split()[3] == str(asking)) == (fails == "the one that asks")
+        assert sorted([*done, wrong]) == list(range(7))
+        assert blas_threads() == before
+        meeting.reset()
+        each(lambda i: meeting.wait(LONG_WAIT), range(2))        # both threads are there again
+
+
+def test_an_interrupt_waits_for_the_others_and_lets_go_of_the_threads():
+    asking, meeting, stopped = here(), threading.Barrier(2), threading.Event()
+    before, done = threading.active_count(), []
+
+    def work(i):
+        meeting.wait(LONG_WAIT)
+        if here() == asking:
+            stopped.set()
+            raise KeyboardInterrupt
+        assert stopped.wait(LONG_WAIT)
+        done.append(i)
+
+    with pytest.raises(KeyboardInterrupt), threads(2):
+        each(work, range(2))
+    assert len(done) == 1 and threading.active_count() == before and in_turn()
+
+
+# BLAS: on one thread for each of ours, and afterwards as it was.
+
+@pytest.fixture
+def two_for_blas():
+    before = blas_threads(2)
+    if blas_threads() != 2:
+        blas_threads(before)
+        pytest.skip("BLAS cannot be told how many threads to use")
+    yield
+    blas_threads(before)
+
+
+def test_blas_says_how_many_threads_it_used_and_takes_a_number(two_for_blas):
+    assert blas_threads(1) == 2
+    assert blas_threads() == 1
+    assert blas_threads(2) == 1
+
+
+def test_blas_has_one_thread_for_each_of_ours(two_for_blas):
+    with threads(2):
+        assert blas_threads() == 1
+        assert each(lambda i: blas_threads(), range(5)) == [1] * 5
+        with all_of_blas():                       # for a product that is not shared out
+            assert blas_threads() == 2
+        assert blas_threads() == 1
+    with threads(1):
+        assert each(lambda i: blas_threads(), range(2)) == [2, 2]
+        with all_of_blas():
+            assert blas_threads() == 2
+    assert blas_threads() == 2
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_blas_is_as_before_after_an_error(two_for_blas, error):
+    def work(i):
+        raise error
+
+    with pytest.raises(error), threads(2):
+        each(work, range(3))
+    assert blas_threads() == 2
+
+
+def test_two_users_at_once_give_blas_back_when_the_last_is_done(two_for_blas):
+    started, finish, within = threading.Event(), threading.Event(), []
+
+    def other():
+        def work(i):
+            started.set()
+            assert finish.wait(LONG_WAIT)
+            within.append(blas_threads())
+
+        with threads(2):
+            each(work, range(2))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert started.wait(LONG_WAIT)
+    with threads(2):
+        each(lambda i: i, range(2))
+    between = blas_threads()
+    finish.set()
+    thread.join(LONG_WAIT)
+    assert between == 1 and within == [1, 1] and blas_threads() == 2
+
+
+def test_an_unknown_blas_is_left_alone(monkeypatch):
+    monkeypatch.setattr(module("threads"), "_openblas", lambda name: None)
+    assert blas_threads() is None and blas_threads(3) is None
+    with threads(2):
+        assert each(lambda i: i + 1, range(4)) == [1, 2, 3, 4]
+    model = small.transformer()
+    batch = small.pairs(np.random.default_rng(0))
+    assert len(npt.train(model, npt.SGD(model.parameters(), 0.1), [batch], None, 3).loss) == 1
+
+
+# Replicas: what the model computes for a whole batch.
+
+SRC, TGT = small.pairs(np.random.default_rng(0), 7)
+
+
+def model64(**style):
+    return small.transformer(**style).astype(np.float64)
+
+
+def gradients(model):
+    return {name: p.grad for name, p in model.parameters().items()}
+
+
+def there_and_back(forward, src=SRC, tgt=TGT, rng=None):
+    """Logits, and what backward closed over, after a backward pass with random dlogits."""
+    logits, backward = forward(src, tgt, rng)
+    backward(np.random.default_rng(5).standard_normal(logits.shape).astype(logits.dtype))
+    return logits, npt.saved(backward)
+
+
+def assert_close(found, wanted, tolerance=1e-12, name=""):
+    """Equal up to the order of a sum: measured against the array's largest number."""
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape, name
+    size = np.abs(wanted).max(initial=0)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * size, err_msg=name)
+
+
+def assert_same_gradients(one, other, tolerance=1e-12):
+    found, wanted = gradients(one), gradients(other)
+    assert found.keys() == wanted.keys() and len(wanted) > 50
+    for name in wanted:
+        assert_close(found[name], wanted[name], tolerance, name)
+
+
+@functools.cache
+def by_the_model(style):
+    """Logits, the model with its gradients, and the generator afterwards."""
+    model, rng = model64(**small.STYLES[style]), np.random.default_rng(3)
+    logits, _ = there_and_back(model.forward, rng=rng)
+    return logits, model, rng.bit_generator.state
+
+
+@pytest.mark.parametrize("style", small.STYLES)
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_parts_add_up_to_the_batch(style, n, n_threads):
+    wanted, own, state = by_the_model(style)
+    model, rng = model64(**small.STYLES[style]), np.random.default_rng(3)
+    replicas = npt.Replicas(model, n, least=1)
+    with threads(n_threads):
+        logits, inside = there_and_back(replicas.forward, rng=rng)
+    sizes = [part.stop - part.start for part in inside["parts"]]
+    assert len(sizes) == n and sum(sizes) == 7 and len(set(sizes)) == 2       # not all as large
+    assert_close(logits, wanted)
+    assert_same_gradients(model, own)
+    assert rng.bit_generator.state == state
+
+
+def test_a_second_backward_adds_to_the_gradients_there():
+    model = model64()
+    replicas = npt.Replicas(model, 3, least=1)
+    for name, grad in there_and_back_grads(replicas).items():
+        np.testing.assert_array_equal(gradients(model)[name], grad)
+    there_and_back(replicas.forward)
+    once = there_and_back_grads(npt.Replicas(model64(), 3, least=1))
+    for name, grad in gradients(model).items():
+        assert_close(grad, 2 * once[name], name=name)
+
+
+def there_and_back_grads(replicas):
+    there_and_back(replicas.forward)
+    return {name: grad.copy() for name, grad in gradients(replicas).items()}
+
+
+def n_parts(replicas, src=SRC, tgt=TGT):
+    _, backward = replicas.forward(src, tgt)
+    return len(npt.saved(backward).get("parts", [0]))
+
+
+def test_as_many_parts_as_pay():
+    """7 rows of 6 and 6 tokens, 8 wide: 672 numbers."""
+    model = small.transformer()
+    assert n_parts(npt.Replicas(model, 3)) == 1
+    for least, parts in ((672, 1), (337, 1), (336, 2), (225, 2), (224, 3), (168, 3), (1, 3)):
+        assert n_parts(npt.Replicas(model, 3, least)) == parts, least
+    assert n_parts(npt.Replicas(model, 1, 1)) == 1
+
+
+def test_a_batch_small_beside_the_model_stays_whole(monkeypatch):
+    """Adding up a large model's gradients would cost more than the parts save."""
+    replicas = npt.Replicas(small.transformer(), 2, 1)
+    numbers, size = 672, replicas.size
+    assert n_parts(replicas) == 2
+    monkeypatch.setattr(module("replicas"), "MOST_PARAMETERS", size // numbers)
+    assert n_parts(replicas) == 1
+    monkeypatch.setattr(module("replicas"), "MOST_PARAMETERS", size // numbers + 1)
+    assert n_parts(replicas) == 2
+
+
+def test_a_whole_batch_is_the_models_own_to_the_bit():
+    one, other = small.transformer(), small.transformer()
+    a, _ = there_and_back(npt.Replicas(one, 3).forward, rng=np.random.default_rng(0))
+    b, _ = there_and_back(other.forward, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(a, b)
+    assert_same_gradients(one, other, 0)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_more_replicas_than_rows(rows):
+    one, other = model64(), model64()
+    replicas = npt.Replicas(one, 5, least=1)
+    src, tgt = SRC[:rows], TGT[:rows]
+    rng, same = np.random.default_rng(1), np.random.default_rng(1)
+    with threads(2):
+        logits, inside = there_and_back(replicas.forward, src, tgt, rng)
+    wanted, _ = there_and_back(other.forward, src, tgt, same)
+    assert len(inside.get("parts", [0])) == rows
+    assert_close(logits, wanted)
+    assert_same_gradients(one, other)
+    assert rng.bit_generator.state == same.bit_generator.state
+
+
+def values_kept(replicas):
+    return [other for _, *others in replicas.copies for other in others
+            if other.value is not NOTHING]
+
+
+def test_copies_own_no_values_and_keep_no_gradients():
+    model = model64()
+    replicas = npt.Replicas(model, 3, least=1)
+    assert values_kept(replicas) == []
+    _, backward = replicas.forward(SRC, TGT)
+    assert values_kept(replicas) == []
+    backward(np.ones((*TGT.shape, small.V)))
+    assert values_kept(replicas) == []
+    assert all(other.grad is None for _, *others in replicas.copies for other in others)
+    assert replicas.parameters() == model.parameters()
+
+
+def test_parts_follow_the_model_through_steps_and_loading():
+    """An optimizer and load_state_dict give a parameter a new array."""
+    one, other = model64(), model64()
+    replicas = npt.Replicas(one, 2, least=1)
+    for model, forward in ((one, replicas.forward), (other, other.forward)):
+        sgd = npt.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            model.zero_grad()
+            there_and_back(forward)
+            sgd.step()
+    for name, value in one.state_dict().items():
+        assert_close(value, other.state_dict()[name], 1e-11, name)
+    fresh = model64(seed=4)
+    one.load_state_dict(fresh.state_dict())
+    assert_close(replicas(SRC, TGT), fresh(SRC, TGT))
+
+
+def test_tied_embeddings_are_one_parameter_in_every_replica():
+    replicas = npt.Replicas(model64(tie_embeddings=True), 3, least=1)
+    tables = {id(r.unembed.table) for r in replicas.replicas}
+    assert all(r.unembed.table is r.tgt_embed.tokens.table for r in replicas.replicas)
+    assert len(tables) == 3
+
+
+def test_replicas_in_another_precision_are_replicas_of_a_copy():
+    model = small.transformer()
+    before = model.state_dict()
+    replicas = npt.Replicas(model, 3, least=1)
+    converted = replicas.astype(np.float64)
+    own = model.astype(np.float64)
+    with threads(2):
+        logits, inside = there_and_back(converted.forward, rng=np.random.default_rng(1))
+    wanted, _ = there_and_back(own.forward, rng=np.random.default_rng(1))
+    assert len(inside["parts"]) == 3
+    assert_close(logits, wanted)
+    assert_same_gradients(converted, own)
+    assert all(p.grad is None and p.value.dtype == np.float32 for p in model.parameters().values())
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize("row", [0, 6])
+def test_a_wrong_id_in_one_part_is_named_as_before_and_leaves_nothing_behind(row):
+    model = model64()
+    replicas, before = npt.Replicas(model, 2, least=1), threading.active_count()
+    blas, src = blas_threads(), SRC.copy()
+    src[row, 0] = small.N_SRC
+    with pytest.raises(ValueError) as caught, threads(2):
+        replicas.forward(src, TGT)
+    assert str(caught.value) == "source id 13 is outside the vocabulary of 13."
+    assert threading.active_count() == before and blas_threads() == blas
+    assert values_kept(replicas) == []
+    assert_close(replicas(SRC, TGT), model(SRC, TGT))
+
+
+def test_dropout_draws_once_for_all_parts_and_each_sees_its_rows():
+    """Row by row the same noise as in the whole batch, whichever part asks first."""
+    replicas = module("replicas")
+    for first in (0, 1):
+        rng = np.random.default_rng(0)
+        draws = replicas.Draws(rng, 5)
+        parts = [replicas.Part(draws, slice(0, 2)), replicas.Part(draws, slice(2, 5))]
+        found = {}
+        for i in (first, 1 - first):
+            rows = (2, 3)[i]
+            found[i] = [bytes(parts[i].bytes(rows * n)) for n in (6, 4)]
+        own = np.random.default_rng(0)
+        wanted = [own.bytes(5 * n) for n in (6, 4)]
+        assert [a + b for a, b in zip(found[0], found[1], strict=True)] == wanted
+        assert rng.bit_generator.state == own.bit_generator.state
+
+
+# Attention by rows: as with all scores at once.
+
+@st.composite
+def attention_inputs(draw, dtypes=(np.float32, np.float64)):
+    """q, k, v with any leading axes, and a mask that broadcasts, or none."""
+    lead = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
+    T, S, K, K2 = draw(st.integers(0, 7)), *(draw(st.integers(1, 7)) for _ in range(3))
+    rng = np.random.default_rng(draw(seeds))
+    dtype = draw(st.sampled_from(dtypes))
+    q, k, v = (rng.standard_normal((*lead, *shape)).astype(dtype)
+               for shape in ((T, K), (S, K), (S, K2)))
+    if draw(st.booleans()):
+        return q, k, v, None
+    shape = [1 if draw(st.booleans()) else n for n in (*lead, T, S)]
+    mask = rng.random(shape[draw(st.integers(0, len(shape))):]) < 0.5
+    return q, k, v, mask
+
+
+def assert_same_attention(found, wanted, tolerance):
+    (y, backward), (y2, backward2) = found, wanted
+    dy = np.random.default_rng(0).standard_normal(y2.shape).astype(y2.dtype)
+    for a, b in zip((y, *backward(dy)), (y2, *backward2(dy)), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@given(inputs=attention_inputs(), block=st.integers(1, 60))
+@some
+def test_attention_by_rows_is_attention(inputs, block):
+    tolerance = 1e-5 if inputs[0].dtype == np.float32 else 1e-12
+    assert_same_attention(by_rows(*inputs, block), whole(*inputs), tolerance)
+    assert by_rows(*inputs, block)[0].dtype == inputs[0].dtype
+
+
+@given(inputs=attention_inputs((np.float64,)), block=st.integers(1, 20), n=st.integers(2, 3))
+@settings(max_examples=25, deadline=None)
+def test_attention_by_rows_on_threads_is_the_same_to_the_bit(inputs, block, n):
+    alone, backward = by_rows(*inputs, block)
+    with threads(n):
+        y, backward2 = by_rows(*inputs, block)
+        dxs = backward2(np.cos(y))
+    for a, b in zip((y, *dxs), (alone, *backward(np.cos(alone))), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_query_that_may_attend_to_nothing_gets_zeros_by_rows_too():
+    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 5, 4))
+    mask = np.ones((5, 5), bool)
+    mask[[1, 4]] = False
+    y, backward = by_rows(q, k, v, mask, block=5)
+    dq, dk, dv = backward(np.ones_like(y))
+    assert not y[:, [1, 4]].any() and y[:, [0, 2, 3]].all()
+    assert not dq[:, [1, 4]].any() and dq[:, 0].any() and dk.any() and dv.all()
+    assert not by_rows(q, k, v, np.array(False))[0].any()
+
+
+def test_whole_numbers_give_floats_by_rows_too():
+    q, k, v = np.random.default_rng(0).integers(-3, 4, (3, 2, 5, 4))
+    assert_same_attention(by_rows(q, k, v, block=5), whole(q, k, v), 1e-12)
+
+
+def peak(attend, n):
+    """The most bytes that n queries and keys need, forwards and backwards."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, n, 16), np.float32)
+    tracemalloc.start()
+    try:
+        y, backward = attend(q, k, v)
+        backward(y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_grows_with_the_length_not_with_its_square():
+    for attend, low, high in ((by_rows, 1.0, 2.6), (whole, 3.5, 4.5)):
+        peak(attend, 64)                          # what is made once is there
+        assert low <= peak(attend, 2048) / peak(attend, 1024) < high
+    assert peak(by_rows, 2048) < peak(whole, 2048) / 4
+
+
+def test_attention_goes_by_rows_beyond_so_many_scores(monkeypatch):
+    monkeypatch.setattr(module("attention"), "LONG", 15)
+    x = np.ones((2, 3, 6, 4))
+    for T, S, way in ((3, 5, "whole"), (4, 4, "by_rows"), (5, 3, "whole"), (6, 3, "by_rows")):
+        _, backward = npt.attention(x[:, :, :T], x[:, :, :S], x[:, :, :S])
+        assert backward.__qualname__.startswith(way)
+
+
+@pytest.mark.parametrize("style", small.STYLES)
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_model_is_the_same_by_rows_and_shows_the_same_weights(monkeypatch, style, n):
+    wanted, own, state = by_the_model(style)
+    maps = npt.attention_maps(own.forward(SRC, TGT, np.random.default_rng(3))[1])
+    monkeypatch.setattr(module("attention"), "LONG", 0)
+    monkeypatch.setattr(by_rows, "__defaults__", (None, 12))     # two rows at a time
+    model, rng = model64(**small.STYLES[style]), np.random.default_rng(3)
+    forward = npt.Replicas(model, n, least=1).forward
+    with threads(2):
+        logits, _ = there_and_back(forward, rng=rng)
+    assert_close(logits, wanted)
+    assert_same_gradients(model, own)
+    assert rng.bit_generator.state == state
+    _, backward = model.forward(SRC, TGT, np.random.default_rng(3))
+    found = npt.attention_maps(backward)
+    assert found.keys() == maps.keys() and len(maps) == 6
+    for name, w in found.items():
+        assert_close(w, maps[name], name=name)
+
+
+def test_weights_by_rows_of_an_attention_alone():
+    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 5, 4))
+    for mask in (None, npt.causal_mask(5)):
+        found = npt.attention_maps(by_rows(q, k, v, mask, 5)[1])
+        wanted = npt.attention_maps(whole(q, k, v, mask)[1])
+        assert found.keys() == wanted.keys() == {"attention"}
+        np.testing.assert_allclose(found["attention"], wanted["attention"], rtol=1e-12)
+
+
+# Softmax in two ways: scores that exp takes as they are, and those that are shifted first.
+
+def exact_softmax(x, mask):
+    """In long double, shifted, and a masked entry is left out."""
+    x = x.astype(np.longdouble)
+    x = np.where(mask, x, -np.inf)
+    top = x.max(axis=-1, keepdims=True)
+    e = np.exp(x - np.where(np.isfinite(top), top, 0))
+    return (e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)).astype(float)
+
+
+def is_tame(x):
+    far = limits(x.dtype)[0]
+    return bool(np.abs(x).max() < far)
+
+
+@given(seed=seeds, dtype=st.sampled_from([np.float32, np.float64]), masked=st.booleans(),
+       part=st.sampled_from([0.1, 0.5, 0.99, 0.9999, 1.0001, 1.01, 1.5, 4.0]))
+@some
+def test_both_ways_give_the_same_weights(seed, dtype, masked, part):
+    """Scores up to a part of the limit, on both sides of it."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (3, 5))
+    x = (x / np.abs(x).max() * part * limits(np.dtype(dtype))[0]).astype(dtype)
+    mask = rng.random(x.shape) < 0.7 if masked else np.ones(x.shape, bool)
+    assert is_tame(x) == (part < 1)
+    w, backward = npt.softmax(x, mask if masked else None)
+    wild = np.vstack([x, np.full((1, 5), 3 * part * limits(np.dtype(dtype))[0], dtype)])
+    wild[-1, 0] = -wild[-1, 0] * 100
+    shifted = npt.softmax(wild, np.vstack([mask, mask[:1]]) if masked else None)[0][:-1]
+    assert not is_tame(wild)
+    rtol, atol = (5e-5, 1e-35) if dtype == np.float32 else (1e-12, 1e-290)
+    for found in (w, shifted):
+        assert found.dtype == dtype and not found[~mask].any()
+        np.testing.assert_allclose(found, exact_softmax(x, mask), rtol=rtol, atol=atol)
+    np.testing.assert_array_equal(backward(x), softmax_gradient(w, x))
+
+
+@given(seed=seeds, n=st.integers(1, 40), masked=st.booleans())
+@some
+def test_a_row_does_not_see_the_others_by_a_bit(seed, n, masked):
+    rng = np.random.default_rng(seed)
+    x, other = rng.standard_normal((2, 2, 9, n), np.float32) * 10
+    assume(is_tame(x) and is_tame(other))
+    mask = rng.random((2, 9, n)) < 0.7 if masked else None
+    mixed = x.copy()
+    rows = rng.random((2, 9)) < 0.5
+    mixed[rows] = other[rows]
+    found, wanted = npt.softmax(mixed, mask)[0], npt.softmax(x, mask)[0]
+    np.testing.assert_array_equal(found[~rows], wanted[~rows])
+
+
+HUGE = [("f2", 6e4), ("f4", 3.4e38), ("f8", 1.7e308)]
+
+
+@pytest.mark.parametrize("dtype, huge", HUGE)
+@pytest.mark.parametrize("open_, hidden", [
+    ([0.0, 1.0], 0.0), ([0.0, 1.0], 1.0), ([0.0, 1.0], -1.0), ([1.0, 1.0], 1.0),
+    ([-1.0, -1.0], 0.0), ([-1.0, -1.0], 1.0), ([-1.0, -1.0], -1.0), ([-0.5, -1.0], -0.2),
+    ([-0.1, 0.1], 1.0),
+])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_scores_as_large_as_they_get(dtype, huge, open_, hidden):
+    """Two entries that count and one that does not, as parts of the largest number."""
+    x = (np.array([*open_, hidden]) * huge).astype(dtype)
+    mask = np.array([True, True, False])
+    w = npt.softmax(x, mask)[0]
+    np.testing.assert_array_equal(w, np.array([*exact_softmax(x[:2], mask[:2]), 0], dtype))
+
+
+@pytest.mark.parametrize("dtype, huge", HUGE)
+@pytest.mark.parametrize("scores", [[0, 0, 0], [1, -1, 1], [-1, -1, -1], [0.1, -0.1, 0.6]])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_row_hidden_throughout_is_zeros_in_both_ways(dtype, huge, scores):
+    """Alone, beside tame rows, and beside a wild one."""
+    hidden = (np.array(scores) * huge).astype(dtype)
+    x = np.stack([hidden, np.ones(3, dtype), hidden])
+    mask = np.array([[False], [True], [False]])
+    for rows, open_ in ((x, mask), (x[:1], mask[:1]), (x / huge, mask)):
+        w = npt.softmax(rows.astype(dtype), np.broadcast_to(open_, rows.shape))[0]
+        np.testing.assert_allclose(w, open_ / 3 * np.ones(3), rtol=1e-3)
+        assert not w[~open_[:, 0]].any()
+
+
+def test_many_entries_of_a_half_precision_row_do_not_overflow():
+    w = npt.softmax(np.full((2, 600), 5.5, np.float16))[0]
+    np.testing.assert_allclose(w, 1 / 600, rtol=2e-3)
+
+
+def test_minus_infinity_in_a_row():
+    """A weight of 0 beside a number; nothing to choose from without a mask is NaN; hidden, 0."""
+    gone = -np.inf
+    np.testing.assert_array_equal(npt.softmax(np.array([[gone, 2.0], [0.0, 0.0]]))[0],
+                                  [[0, 1], [0.5, 0.5]])
+    with pytest.warns(RuntimeWarning, match="invalid"):
+        w = npt.softmax(np.array([[gone, gone], [1.0, gone]]))[0]
+    assert np.isnan(w[0]).all()
+    np.testing.assert_array_equal(w[1], [1, 0])
+    hidden = npt.softmax(np.array([[gone, gone], [gone, 3.0]]), np.array([[False], [True]]))[0]
+    np.testing.assert_array_equal(hidden, [[0, 0], [0, 1]])
+
+
+# Flat optimizers: as one parameter at a time.
+
+SHAPES = [(2,), (3, 1), (), (4, 5), (1,), (2, 2, 3), (7,), (8,), (3,)]
+WITHOUT = [{4}, {0, 3, 8}, set(), {1, 2, 5, 6}]      # those without a gradient, step after step
+
+
+def parameters(dtype, rng):
+    found = [npt.Parameter(rng.standard_normal(shape).astype(dtype)) for shape in SHAPES]
+    for p in found:
+        p.value.flags.writeable = False
+    return found
+
+
+def set_gradients(found, step):
+    rng = np.random.default_rng(step)
+    for i, p in enumerate(found):
+        grad = rng.standard_normal(p.shape).astype(p.value.dtype)
+        p.grad = None if i in WITHOUT[step % 4] else np.asarray(grad)
+        if p.grad is not None:
+            p.grad.flags.writeable = False
+
+
+class PlainSGD:
+    """One parameter at a time, as chapter 10 says it."""
+
+    def __init__(self, found, lr, momentum):
+        self.parameters, self.lr, self.momentum = found, lr, momentum
+        self.velocity = [np.zeros_like(p.value) for p in found]
+
+    def step(self):
+        for i, p in enumerate(self.parameters):
+            if p.grad is not None:
+                self.velocity[i] = self.momentum * self.velocity[i] + p.grad
+                p.value = p.value - self.lr * self.velocity[i]
+
+
+class PlainAdam:
+    """One parameter at a time, as the papers say it."""
+
+    def __init__(self, found, lr, betas, eps, weight_decay):
+        self.parameters, self.lr, self.betas, self.eps = found, lr, betas, eps
+        self.weight_decay, self.n_steps = weight_decay, 0
+        self.m = [np.zeros_like(p.value) for p in found]
+        self.v = [np.zeros_like(p.value) for p in found]
+
+    def step(self):
+        self.n_steps += 1
+        b1, b2 = self.betas
+        for i, p in enumerate(self.parameters):
+            if p.grad is None:
+                continue
+            self.m[i] = b1 * self.m[i] + (1 - b1) * p.grad
+            self.v[i] = b2 * self.v[i] + (1 - b2) * p.grad**2
+            m, v = self.m[i] / (1 - b1**self.n_steps), self.v[i] / (1 - b2**self.n_steps)
+            decay = self.weight_decay if p.value.ndim > 1 else 0.0
+            p.value = p.value - self.lr * (m / (np.sqrt(v) + self.eps) + decay * p.value)
+
+
+OPTIMIZERS = {
+    "SGD": (npt.SGD, PlainSGD, {"lr": 0.1, "momentum": 0.9}),
+    "Adam": (npt.Adam, PlainAdam, {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-9,
+                                   "weight_decay": 0.0}),
+    "AdamW": (npt.Adam, PlainAdam, {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6,
+                                    "weight_decay": 0.3}),
+}
+by_optimizer = pytest.mark.parametrize("name", OPTIMIZERS)
+
+
+@pytest.fixture(params=[1, 7, 12, 1 << 16])
+def stretch(request, monkeypatch):
+    """Numbers moved together: one, fewer than some parameters have, more than all of them."""
+    for name in ("flat", "optim"):
+        monkeypatch.setattr(module(name), "STRETCH", request.param)
+    return request.param
+
+
+@by_optimizer
+@pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-12), (np.float32, 3e-5)])
+def test_many_parameters_at_once_move_as_one_at_a_time(name, dtype, rtol, stretch):
+    make, plain, options = OPTIMIZERS[name]
+    found, wanted = (parameters(dtype, np.random.default_rng(0)) for _ in range(2))
+    fast, slow = make(found, **options), plain(wanted, **options)
+    for step in range(9):
+        set_gradients(found, step)
+        set_gradients(wanted, step)
+        fast.step()
+        slow.step()
+        for i, (p, q) in enumerate(zip(found, wanted, strict=True)):
+            assert p.value.dtype == dtype and p.shape == SHAPES[i]
+            np.testing.assert_allclose(p.value, q.value, rtol=rtol, atol=rtol, err_msg=str(i))
+
+
+@by_optimizer
+def test_a_step_changes_no_array_that_was_handed_out(name, stretch):
+    make, _, options = OPTIMIZERS[name]
+    found = parameters(np.float64, np.random.default_rng(0))
+    optimizer = make(found, **options)
+    handed_out = []
+    for step in range(4):
+        set_gradients(found, step)
+        still = {i: found[i].value for i in WITHOUT[step]}
+        handed_out += [(x, x.copy()) for p in found for x in (p.value, p.grad) if x is not None]
+        optimizer.step()
+        assert all(found[i].value is value for i, value in still.items())
+    for x, before in handed_out:
+        np.testing.assert_array_equal(x, before)
+    values = [p.value for p in found]
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(values) for b in values[:i])
+
+
+@by_optimizer
+def test_a_state_goes_into_another_optimizer_of_other_stretches(name, monkeypatch):
+    make, _, options = OPTIMIZERS[name]
+    one, other = (parameters(np.float64, np.random.default_rng(0)) for _ in range(2))
+    first, second = make(one, **options), make(other, **options)
+    for step in range(3):
+        set_gradients(one, step)
+        first.step()
+    second.load_state_dict(first.state_dict())
+    for p, q in zip(one, other, strict=True):
+        q.value = p.value
+    set_gradients(one, 3)
+    set_gradients(other, 3)
+    first.step()
+    for part in ("flat", "optim"):
+        monkeypatch.setattr(module(part), "STRETCH", 7)
+    second.step()
+    for p, q in zip(one, other, strict=True):
+        np.testing.assert_array_equal(p.value, q.value)
+    for key, value in first.state_dict().items():
+        np.testing.assert_array_equal(value, second.state_dict()[key])
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_adam_on_threads_is_adam_to_the_bit(n, stretch):
+    make, _, options = OPTIMIZERS["AdamW"]
+    one, other = (parameters(np.float32, np.random.default_rng(0)) for _ in range(2))
+    alone, together = make(one, **options), make(other, **options)
+    for step in range(5):
+        set_gradients(one, step)
+        set_gradients(other, step)
+        alone.step()
+        with threads(n):
+            together.step()
+    for p, q in zip(one, other, strict=True):
+        np.testing.assert_array_equal(p.value, q.value)
+    for key, value in alone.state_dict().items():
+        np.testing.assert_array_equal(value, together.state_dict()[key])
+
+
+def test_stretches_are_neighbours_with_gradients_in_their_places(stretch):
+    found = parameters(np.float64, np.random.default_rng(0))
+    ends = np.cumsum([p.value.size for p in found])
+    places = {id(p): (end - p.value.size, end) for p, end in zip(found, ends, strict=True)}
+    for step in range(4):
+        set_gradients(found, step)
+        seen = []
+        for place, together in stretches(found):
+            assert places[id(together[0])][0] == place.start
+            assert places[id(together[-1])][1] == place.stop
+            assert place.stop - place.start == sum(p.value.size for p in together)
+            assert len(together) == 1 or place.stop - place.start <= stretch
+            seen += together
+        assert [id(p) for p in seen] == [id(p) for p in found if p.grad is not None]
+
+
+# Memory that is kept.
+
+GLIBC = platform.libc_ver()[0] == "glibc" and sys.platform == "linux"
+ROUNDS = """
+import ctypes, resource
+import numpy as np
+from npt_lib.memory import keep_memory, reuse_memory
+
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)            # no huge pages: faults count single ones
+{before}
+
+def faults(n, megabytes):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(megabytes << 20, np.uint8) for _ in range(n)]
+    del arrays
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults({n}, {megabytes})
+print(faults({n}, {megabytes}))
+"""
+
+
+def second_round(before, n, megabytes):
+    """Pages that the system hands out when the same arrays are made a second time."""
+    quiet = {k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES" and "MALLOC" not in k}
+    script = ROUNDS.format(before=before, n=n, megabytes=megabytes)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          check=True, env={**quiet, "NUMPY_MADVISE_HUGEPAGE": "0"})
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(not GLIBC, reason="memory is handed back by glibc alone")
+@pytest.mark.parametrize("way, n, megabytes", [
+    ("assert keep_memory() is True", 6, 20), ("assert keep_memory() is True", 40, 3),
+    ("assert reuse_memory() is None", 15, 3), ("assert reuse_memory() is None", 3, 15),
+])
+def test_freed_memory_is_there_for_the_next_arrays(way, n, megabytes):
+    fetched = second_round("", n, megabytes)
+    kept = second_round(way, n, megabytes)
+    assert kept < fetched / 10, (kept, fetched)
+
+
+@pytest.mark.skipif(not GLIBC, reason="memory is handed back by glibc alone")
+def test_memory_that_is_only_reused_has_a_bound_and_kept_memory_none():
+    """120 MB in arrays of 20: more than the hint is good for."""
+    reused = second_round("reuse_memory()", 6, 20)
+    kept = second_round("reuse_memory(); keep_memory()", 6, 20)
+    assert kept < reused / 10, (kept, reused)
+
+
+def unwanted(*args):
+    raise AssertionError("touched")
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32", "emscripten"])
+def test_elsewhere_nothing_is_kept_and_nothing_touched(monkeypatch, system):
+    memory = module("memory")
+    monkeypatch.setattr(memory, "sys", SimpleNamespace(platform=system))
+    monkeypatch.setattr(memory, "ctypes", SimpleNamespace(CDLL=unwanted))
+    assert npt.keep_memory() is False
+
+
+@pytest.mark.parametrize("library, kept", [
+    (SimpleNamespace(), False),                                  # no glibc
+    (SimpleNamespace(mallopt=lambda name, value: 0), False),     # it refuses
+    (SimpleNamespace(mallopt=lambda name, value: int(name == -3)), False),
+    (SimpleNamespace(mallopt=lambda name, value: 1), True),
+])
+def test_keeping_says_whether_it_could_be_arranged(monkeypatch, library, kept):
+    memory = module("memory")
+    monkeypatch.setattr(memory, "sys", SimpleNamespace(platform="linux"))
+    monkeypatch.setattr(memory, "ctypes", SimpleNamespace(CDLL=lambda name: library))
+    assert npt.keep_memory() is kept
+
+
+# The loss and the embedding.
+
+@given(seed=seeds, v=st.integers(1, 9), smoothing=st.sampled_from([0.0, 0.1, 0.9]),
+       scale=st.sampled_from([0.1, 3.0, 30.0]), pad_id=st.sampled_from([None, 0]))
+@some
+def test_the_loss_in_float32_is_that_in_float64(seed, v, smoothing, scale, pad_id):
+    rng = np.random.default_rng(seed)
+    logits = (rng.standard_normal((3, 4, v)) * scale).astype(np.float32)
+    targets = rng.integers(0, v, (3, 4))
+    loss, backward = npt.cross_entropy(logits, targets, pad_id, smoothing)
+    z = logits.astype(np.float64)
+    logp = z - z.max(-1, keepdims=True)
+    logp = logp - np.log(np.exp(logp).sum(-1, keepdims=True))
+    wanted = np.full(z.shape, smoothing / v) + (1 - smoothing) * np.eye(v)[targets]
+    real = np.ones((3, 4)) if pad_id is None else (targets != pad_id) * 1.0
+    count = max(real.sum(), 1)
+    exact = -((wanted * logp).sum(-1) * real).sum() / count
+    dexact = (np.exp(logp) - wanted) * real[..., None] / count
+    assert loss == pytest.approx(exact, rel=1e-6, abs=1e-6)
+    found = backward()
+    assert found.dtype == np.float32 and type(loss) is float
+    np.testing.assert_allclose(found, dexact, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(backward(-2.5), -2.5 * found, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(backward(), found)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_loss_of_nothing_but_padding_is_0_and_so_is_its_gradient(dtype):
+    logits = np.random.default_rng(0).standard_normal((2, 3, 5)).astype(dtype)
+    for smoothing in (0.0, 0.1):
+        loss, backward = npt.cross_entropy(logits, np.full((2, 3), 4), 4, smoothing)
+        assert loss == 0.0 and type(loss) is float
+        assert backward().dtype == dtype and backward().shape == logits.shape
+        assert not backward().any()
+    loss, backward = npt.cross_entropy(logits[:0], np.zeros((0, 3), int))
+    assert loss == 0.0 and backward().shape == (0, 3, 5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_with_one_token_to_choose_from_nothing_is_a_surprise(smoothing):
+    logits = np.array([[7.0], [-100.0], [0.0]], np.float32)
+    loss, backward = npt.cross_entropy(logits, np.zeros(3, int), None, smoothing)
+    assert loss == 0.0
+    np.testing.assert_allclose(backward(), 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_logit_of_minus_infinity_has_no_share_and_as_a_target_an_infinite_loss(dtype):
+    logits = np.array([[0.0, -np.inf, 1.0], [0.5, 2.0, -np.inf]], dtype)
+    loss, backward = npt.cross_entropy(logits, np.array([2, 0]))
+    assert loss == pytest.approx((math.log1p(math.exp(-1)) + math.log1p(math.exp(1.5))) / 2)
+    dlogits = backward()
+    assert np.isfinite(dlogits).all() and dlogits[0, 1] == dlogits[1, 2] == 0
+    np.testing.assert_allclose(dlogits.sum(axis=-1), 0, atol=1e-7)
+    loss, backward = npt.cross_entropy(logits, np.array([1, 0]))
+    assert loss == np.inf and np.isfinite(backward()).all()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16, np.uint64, np.int32])
+def test_the_gradient_of_a_table_does_not_depend_on_how_ids_are_stored(kind):
+    """The numbers of the table are far more than 255: small integers must not overflow."""
+    rng = np.random.default_rng(0)
+    table = npt.Embedding(100, 37, rng).astype(np.float64)
+    ids = rng.integers(0, 100, (6, 30))
+    ids[0, :4] = 99
+    y, backward = table.forward(ids.astype(kind))
+    dy = rng.standard_normal(y.shape)
+    backward(dy)
+    wanted = np.zeros((100, 37))
+    for place in np.ndindex(ids.shape):
+        wanted[ids[place]] += dy[place]
+    np.testing.assert_array_equal(y, table.table.value[ids])
+    np.testing.assert_allclose(table.table.grad, wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_the_gradient_of_a_table_from_one_id_and_from_a_strided_dy():
+    table = npt.Embedding(5, 3, np.random.default_rng(0)).astype(np.float64)
+    _, backward = table.forward(np.array(4))
+    backward(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(table.table.grad[4], [1, 2, 3])
+    assert not table.table.grad[:4].any()
+    table.zero_grad()
+    _, backward = table.forward(np.array([[1, 2], [2, 0]]))
+    dy = np.arange(24.0).reshape(2, 2, 6)[..., ::2]
+    backward(dy)
+    np.testing.assert_array_equal(table.table.grad, [dy[1, 1], dy[0, 0], dy[0, 1] + dy[1, 0],
+                                                     np.zeros(3), np.zeros(3)])
