@@ -1,12 +1,10 @@
 """PyTorch's own modules, with our weights: the outside judge.
 
-TWINS says which of them stands beside each of our parts, and NAMES how their parameters are
-called. Everything is in float64.
+TWINS says which of them stands beside each of our parts; how their parameters are called, and
+the modules that PyTorch lacks, are in examples/to_pytorch.py. Everything is in float64.
 """
 
-import re
 from collections import OrderedDict
-from functools import partial
 
 import numpy as np
 import torch
@@ -15,39 +13,21 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from examples.to_pytorch import (
+    Embed,
+    Model,
+    as_ours,
+    copy_weights,
+    decoder,
+    encoder,
+    future,
+    layer,
+    their_name,
+    waves,
+)
+
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
-
-NAMES = {                                        # one step of a parameter's path: ours, PyTorch's
-    "blocks": "layers", "attn": "self_attn", "cross": "multihead_attn", "ffn": "",
-    "up": "linear1", "down": "linear2", "out": "out_proj",
-    "qkv": "in_proj", "q": "in_proj", "kv": "in_proj",
-    "W": "weight", "b": "bias", "gain": "weight", "table": "weight",
-}
-
-
-def their_name(name):
-    path = ".".join(filter(None, (NAMES.get(step, step) for step in name.split("."))))
-    return path.replace("in_proj.", "in_proj_")
-
-
-def as_ours(tensor, name):
-    """A view of PyTorch's tensor, laid out as our parameter of this name."""
-    third = len(tensor) // 3
-    if re.search(r"\bq\.", name):                # one in_proj for q, k and v; we keep q apart
-        tensor = tensor[:third]
-    elif re.search(r"\bkv\.", name):
-        tensor = tensor[third:]
-    return tensor.T if name.endswith("W") else tensor
-
-
-def copy_weights(twin, module):
-    parameters = module.parameters()
-    assert sum(p.numel() for p in twin.parameters()) == module.n_parameters()
-    for name, p in parameters.items():
-        view = as_ours(twin.get_parameter(their_name(name)).data, name)
-        assert view.shape == p.shape
-        view.copy_(torch.from_numpy(p.value))
 
 
 def to_ours(twin, module, what):
@@ -56,8 +36,6 @@ def to_ours(twin, module, what):
     return {name: as_ours(tensor, name).numpy().copy() for name, tensor in tensors.items()}
 
 
-# What PyTorch has no module for.
-
 def softmax(_, x, mask=None):
     """PyTorch makes NaN of a row that is hidden throughout: it becomes 0, and so does its dx."""
     if mask is None:
@@ -65,88 +43,9 @@ def softmax(_, x, mask=None):
     return F.softmax(x.masked_fill(~mask, -torch.inf), -1).nan_to_num(0.0)
 
 
-def sinusoids(n, d_model):
-    """The paper's formula, number by number."""
-    table = torch.empty(n, d_model)
-    for pos in range(n):
-        for i in range(d_model):
-            angle = torch.tensor(pos / 10000 ** (2 * (i // 2) / d_model))
-            table[pos, i] = torch.sin(angle) if i % 2 == 0 else torch.cos(angle)
-    return table
-
-
-class Embed(nn.Module):
-    """Token vectors times sqrt(D), plus positions."""
-
-    def __init__(self, ours):
-        super().__init__()
-        self.tokens = nn.Embedding(*ours.tokens.table.shape)
-        self.learned = hasattr(ours.positions.table, "grad")
-        shape = ours.positions.table.shape
-        self.positions = nn.Embedding(*shape) if self.learned else None
-        self.waves = sinusoids(*shape)
-
-    def forward(self, ids):
-        T, D = ids.shape[1], self.waves.shape[1]
-        positions = self.positions(torch.arange(T)) if self.learned else self.waves[:T]
-        return self.tokens(ids) * D**0.5 + positions
-
-
-# Blocks, stacks and the whole model.
-
-# Functions, not modules: of a module, nn.TransformerDecoder's copies make ReLU (PyTorch 2.13).
-ACTIVATIONS = {"relu": F.relu, "gelu": partial(F.gelu, approximate="tanh")}
-
-
-def layer(kind, block):
-    D, d_ff = block.ffn.up.W.shape
-    return kind(D, block.attn.n_heads, d_ff, dropout=0.0, batch_first=True,
-                activation=ACTIVATIONS[block.ffn.activation], norm_first=block.pre_norm)
-
-
-def stack(kind, layer_kind, module, **options):
-    norm = nn.LayerNorm(module.norm.gain.shape) if module.norm else None
-    return kind(layer(layer_kind, module.blocks[0]), len(module.blocks), norm, **options)
-
-
-def encoder(module):
-    return stack(nn.TransformerEncoder, nn.TransformerEncoderLayer, module,
-                 enable_nested_tensor=False)
-
-
-def decoder(module):
-    return stack(nn.TransformerDecoder, nn.TransformerDecoderLayer, module)
-
-
-def future(n):
-    return torch.ones(n, n, dtype=torch.bool).triu(1)
-
-
 def hidden(mask, n_heads):
     """PyTorch's attention mask, (B * H, T, S) and True = hidden, from one of (B, ?, ?, S)."""
     return ~mask.expand(-1, n_heads, -1, -1).flatten(0, 1)
-
-
-class Model(nn.Transformer):
-    """nn.Transformer with its embeddings, and with a last LayerNorm only where ours has one."""
-
-    def __init__(self, ours, hide_target_padding=False):
-        c = ours.config
-        super().__init__(c.d_model, c.n_heads, custom_encoder=encoder(ours.encoder),
-                         custom_decoder=decoder(ours.decoder), batch_first=True)
-        self.src_embed, self.tgt_embed = Embed(ours.src_embed), Embed(ours.tgt_embed)
-        self.unembed = nn.Linear(c.d_model, c.n_tgt_vocab, bias=False)
-        if c.tie_embeddings:
-            self.unembed.weight = self.tgt_embed.tokens.weight
-        self.pad_id, self.hide_target_padding = c.pad_id, hide_target_padding
-
-    def forward(self, src, tgt):
-        src_pad, tgt_pad = src == self.pad_id, tgt == self.pad_id
-        h = super().forward(
-            self.src_embed(src), self.tgt_embed(tgt), tgt_mask=future(tgt.shape[1]),
-            src_key_padding_mask=src_pad, memory_key_padding_mask=src_pad,
-            tgt_key_padding_mask=tgt_pad if self.hide_target_padding else None)
-        return self.unembed(h)
 
 
 def cross_entropy(logits, targets, **options):
@@ -198,7 +97,7 @@ TWINS = {
     "FeedForward": (feed_forward, call),
     "Embedding": (lambda m: nn.Embedding(*m.table.shape), call),
     "Unembedding": (lambda m: nn.Linear(*m.table.shape[::-1], bias=False), call),
-    "SinusoidalPositions": (nothing, lambda _, x: x + sinusoids(*x.shape[1:])),
+    "SinusoidalPositions": (nothing, lambda _, x: x + waves(*x.shape[1:])),
     "LearnedPositions": (lambda m: nn.Embedding(*m.table.shape),
                          lambda twin, x: x + twin(torch.arange(x.shape[1]))),
     "InputEmbedding": (Embed, call),
@@ -253,7 +152,8 @@ def step(twin, optimizer, src, tgt, lr):
     for group in optimizer.param_groups:
         group["lr"] = lr
     optimizer.zero_grad()
-    loss = cross_entropy(twin(src, tgt[:, :-1]), tgt[:, 1:],
+    before = tgt[:, :-1]
+    loss = cross_entropy(twin(src, before, before == twin.pad_id), tgt[:, 1:],
                          ignore_index=twin.pad_id, label_smoothing=SMOOTHING)
     loss.backward()
     norm = get_total_norm([p.grad for p in twin.parameters()])
@@ -266,7 +166,7 @@ def step(twin, optimizer, src, tgt, lr):
 def train_theirs(training, given):
     """What parity_runs.train_ours returns, from PyTorch, and the norms before clipping."""
     model = module_of(training, given)
-    twin = Model(model, hide_target_padding=True)
+    twin = Model(model)
     copy_weights(twin, model)
     optimizer = OPTIMIZERS[training.optimizer](twin)
     src, tgt = torch.tensor(given["src"]), torch.tensor(given["tgt"])
