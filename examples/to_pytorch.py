@@ -73,7 +73,7 @@ class Embed(nn.Module):
 
 def waves(n: int, d_model: int) -> Tensor:
     """The paper's sinusoidal positions, (n, D), in float64."""
-    i = torch.arange(d_model)
+    i = torch.arange(d_model, dtype=torch.float64)
     pos = torch.arange(n, dtype=torch.float64)[:, None]
     angle = pos / 10000 ** (2 * (i // 2) / d_model)
     return torch.where(i % 2 == 0, angle.sin(), angle.cos())
