@@ -35,6 +35,7 @@ from benchmarks.sizes import (
 from benchmarks.sizes import batch as batch_of
 from benchmarks.worker import Worker, serve
 from benchmarks.writing import prose, report, stats, write_report
+from benchmarks.writing.forms import gains
 
 TOY = Size("TOY", 3, 5, 7, 8, 2, 12, 2, 11)
 
@@ -348,6 +349,20 @@ def test_the_report_says_its_numbers():
     assert "| softmax: out of place → in place | 2000 ms | 1000 ms | 2.00<br>" in words
     assert set(re.findall(r"\((\S+\.svg)\)", words)) == set(pictures)
     assert not re.search(r"^# ", words, re.M) and words.startswith("## ")
+
+
+def test_a_gain_is_told_for_each_form_and_a_setting_once():
+    base = {"from": "old", "to": "new", "after": [1.0, 1.0, 2.0]}
+    found = gains({"forms": [
+        {**base, "name": "softmax", "before": [2.0, 3.0, 2.2]},
+        {**base, "name": "threads, TINY", "before": [0.5, 0.5, 1.0]},
+        {**base, "name": "threads, SMALL", "before": [2.0, 0.5, 4.0]}]})
+    assert "<!-- softmax -->\n\n**Measured:** 2200 ms before, 1000 ms after, " \
+           "2.00 times as fast (1.10 to 3.00).\n" in found
+    assert "at TINY 500 ms before, 1000 ms after, 0.50 times as fast (0.50 to 0.50, a loss); " \
+           "at SMALL" in found and "(0.50 to 2.00, not a gain in every round).\n" in found
+    assert re.findall("<!-- (.*) -->", found) == ["softmax", "freed memory", "threads", "end"]
+    assert "<!-- freed memory -->\n\n**Measured:** not in this run." in found
 
 
 def test_in_short_tells_faster_from_not():

@@ -4,14 +4,12 @@ from pathlib import Path
 
 from benchmarks.writing import prose
 from benchmarks.writing.attention import attention
-from benchmarks.writing.forms import forms, profile
+from benchmarks.writing.forms import forms, gains, profile
 from benchmarks.writing.parts import Pictures, Results, to
 from benchmarks.writing.sections import decoding, dropout, memory, training
 
 SECTIONS = {"train": training, "dropout": dropout, "memory": memory, "decode": decoding,
             "attention": attention, "forms": forms, "profile": profile}
-
-
 APART = ("forms", "profile")           # sections that a page of the book shows by themselves
 
 
@@ -21,6 +19,8 @@ def write_report(results: Results, folder: Path) -> None:
     for section in APART:
         if results.get(section):
             (folder / f"{section}.md").write_text(SECTIONS[section](results)[0] + "\n", "utf8")
+    if results.get("forms"):
+        (folder / "gains.md").write_text(gains(results), "utf8")
     for name, picture in pictures.items():
         (folder / name).write_text(picture.svg + "\n", "utf8")
     (folder / "report.md").write_text(words, "utf8")

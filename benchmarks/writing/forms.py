@@ -1,7 +1,9 @@
 """Two sections of the report: fast forms before and after, and where a step's time goes."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from benchmarks.contestants import SETTINGS
 from benchmarks.writing import charts, prose
 from benchmarks.writing.parts import Pictures, Results, figure
 from benchmarks.writing.stats import Range
@@ -10,8 +12,7 @@ from benchmarks.writing.stats import Range
 def forms(results: Results) -> tuple[str, Pictures]:
     """How much each fast form gains: its textbook form's time over its own."""
     found = {form["name"]: form for form in results["forms"]}
-    gains = {name: Range.of(b / a for b, a in zip(form["before"], form["after"], strict=True))
-             for name, form in found.items()}
+    gains = {name: gain_of(form) for name, form in found.items()}
     rows = [[f"{name}: {form['from']} → {form['to']}",
              prose.duration(Range.of(form["before"]).median),
              prose.duration(Range.of(form["after"]).median), prose.times(gains[name])]
@@ -30,6 +31,31 @@ the time after, within a round: **over 1 is faster**.
 {prose.table(["", "before", "after", "gain"], rows)}
 {losers}{figure("forms.svg", picture)}"""
     return words, {"forms.svg": picture}
+
+
+def gain_of(form: Mapping[str, Any]) -> Range:
+    """The time before over the time after, within a round."""
+    return Range.of(b / a for b, a in zip(form["before"], form["after"], strict=True))
+
+
+def gains(results: Results) -> str:
+    """A sentence for each form, after a comment with its name: a page takes them one by one."""
+    found = {form["name"]: sentence(form) for form in results["forms"]}
+    for setting, *_ in SETTINGS:                     # one sentence for all of its sizes
+        sizes = [name for name in found if name.startswith(f"{setting}, ")]
+        said = "; ".join(f"at {name.split(', ')[1]} {found.pop(name)}" for name in sizes)
+        found[setting] = said or "not in this run"
+    lines = [f"<!-- {name} -->\n\n**Measured:** {said}.\n\n" for name, said in found.items()]
+    return "".join(lines) + "<!-- end -->\n"
+
+
+def sentence(form: Mapping[str, Any]) -> str:
+    before, after = (prose.duration(Range.of(form[when]).median) for when in ("before", "after"))
+    gain = gain_of(form)
+    verdict = (", a loss" if gain.most < 1 else
+               "" if gain.least > 1 else ", not a gain in every round")
+    return (f"{before} before, {after} after, {gain.median:.2f} times as fast "
+            f"({gain.least:.2f} to {gain.most:.2f}{verdict})")
 
 
 def profile(results: Results) -> tuple[str, Pictures]:
