@@ -658,6 +658,13 @@ def test_a_row_hidden_throughout_is_zeros_in_both_ways(dtype, huge, scores):
         assert not w[~open_[:, 0]].any()
 
 
+@pytest.mark.filterwarnings("error")
+def test_wild_scores_beside_hidden_ones_raise_no_warning():
+    x = np.array([[90.0, -500.0, 3.0], [1e30, 0.0, -1e30]], np.float32)
+    w = npt.softmax(x, np.array([[False, True, True], [True, True, False]]))[0]
+    np.testing.assert_array_equal(w, [[0, 0, 1], [1, 0, 0]])
+
+
 def test_many_entries_of_a_half_precision_row_do_not_overflow():
     w = npt.softmax(np.full((2, 600), 5.5, np.float16))[0]
     np.testing.assert_allclose(w, 1 / 600, rtol=2e-3)

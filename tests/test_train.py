@@ -18,6 +18,8 @@ import small
 import npt_lib as npt
 from npt_lib.batches import trim
 from npt_lib.progress import SilentBar, progress_bar
+from npt_lib.replicas import Part
+from npt_lib.threads import blas_threads
 
 SRC, TGT = small.pairs(np.random.default_rng(0), 10)
 
@@ -534,6 +536,156 @@ def test_a_nan_leaves_the_last_checkpoint_and_goes_no_further(tmp_path):
     assert all(np.isfinite(value).all() for value in model.state_dict().values())
     with np.load(path) as file:
         assert len(npt.History.from_json(str(file["history"])).loss) == 6
+
+
+# On several threads.
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """A batch of any size is computed in parts; each part that begins is noted."""
+    begun, forward = [], npt.Transformer.forward
+    train_file = sys.modules["npt_lib.train"]            # npt.train is the function
+
+    def noted(self, src, tgt, rng=None):
+        if isinstance(rng, Part):
+            begun.append(len(src))
+        return forward(self, src, tgt, rng)
+
+    monkeypatch.setattr(train_file, "Replicas", functools.partial(npt.Replicas, least=1))
+    monkeypatch.setattr(npt.Transformer, "forward", noted)
+    return begun
+
+
+def exact_run(optimizer, n_threads, **options):
+    """Twenty steps in float64."""
+    run = Run(optimizer, **options)
+    run.model = run.model.astype(np.float64)
+    run.optimizer = OPTIMIZERS[optimizer](run.model)
+    run.train(20, n_threads=n_threads)
+    return run
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("shared_rng", [False, True])
+def test_training_does_not_depend_on_the_number_of_threads(small_parts, optimizer, shared_rng):
+    """Four rows in a batch: whole, in two parts, in three of 1, 1 and 2."""
+    whole = exact_run(optimizer, 1, shared_rng=shared_rng)
+    assert small_parts == []
+    for n, sizes in ((2, [2] * 40), (3, [1] * 40 + [2] * 20)):
+        small_parts.clear()
+        run = exact_run(optimizer, n, shared_rng=shared_rng)
+        assert sorted(small_parts) == sizes
+        np.testing.assert_allclose(run.history.loss, whole.history.loss, rtol=1e-9)
+        assert run.history.lr == whole.history.lr
+        for name, value in whole.model.state_dict().items():
+            np.testing.assert_allclose(run.model.state_dict()[name], value, rtol=1e-9, atol=1e-9,
+                                       err_msg=name)
+        for one, other in zip(run.history.evaluations, whole.history.evaluations, strict=True):
+            assert one.loss == pytest.approx(other.loss, rel=1e-9)
+        assert run.rng.bit_generator.state == whole.rng.bit_generator.state
+
+
+def pressing_in_a_part(at):
+    """Ctrl-C while this part of a batch is computed, on whichever thread that is."""
+    begun, forward = [], npt.Transformer.forward
+
+    def pressed(self, src, tgt, rng=None):
+        if isinstance(rng, Part):
+            begun.append(threading.get_ident())
+            if len(begun) == at:
+                press_ctrl_c()
+        return forward(self, src, tgt, rng)
+
+    return pressed
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("stop", [5, 12])
+@pytest.mark.parametrize("part", [0, 1])
+def test_on_threads_too_a_run_goes_on_bit_for_bit(small_parts, tmp_path, monkeypatch, optimizer,
+                                                  stop, part):
+    whole = Run(optimizer)
+    whole.train(20, n_threads=2)
+    assert small_parts == [2] * 40
+    first, path, before = Run(optimizer), tmp_path / "run.npz", threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(npt.Transformer, "forward", pressing_in_a_part(2 * stop - part))
+        history = first.train(20, path=path, n_threads=2)
+    assert history.interrupted and len(history.loss) == stop
+    assert threading.active_count() == before
+    resumed = Run(optimizer, seed=50)
+    resumed.train(20, path=path, resume=True, n_threads=2)
+    same_bits(resumed, whole)
+
+
+def test_a_second_ctrl_c_within_a_part_stops_at_once_and_keeps_the_last_checkpoint(
+        small_parts, tmp_path, monkeypatch):
+    run, path, blas = Run(), tmp_path / "run.npz", blas_threads()
+    before, handler = threading.active_count(), signal.getsignal(signal.SIGINT)
+    forward, begun = npt.Transformer.forward, []
+
+    def twice(self, src, tgt, rng=None):
+        if isinstance(rng, Part):
+            begun.append(None)
+            if len(begun) > 16 and threading.current_thread() is threading.main_thread():
+                press_ctrl_c()
+                press_ctrl_c()
+        return forward(self, src, tgt, rng)
+
+    with pytest.raises(KeyboardInterrupt):
+        monkeypatch.setattr(npt.Transformer, "forward", twice)
+        run.train(200, path=path, n_threads=2)
+    assert threading.active_count() == before and blas_threads() == blas
+    assert signal.getsignal(signal.SIGINT) is handler
+    monkeypatch.setattr(npt.Transformer, "forward", forward)
+    kept = Run(seed=50).train(6, path=path, resume=True)
+    assert len(kept.loss) % 6 == 0 and len(kept.loss) >= 6
+
+
+def test_a_run_saved_on_two_threads_goes_on_with_one(small_parts, tmp_path):
+    path = tmp_path / "run.npz"
+    whole = exact_run("Adam", 2)
+    for n_before, n_after in ((2, 1), (1, 2)):
+        first, second = Run(), Run(seed=50)
+        for run in (first, second):
+            run.model = run.model.astype(np.float64)
+            run.optimizer = OPTIMIZERS["Adam"](run.model)
+        first.train(12, path=path, n_threads=n_before)
+        with np.load(path) as one:
+            names = set(one.files)
+        second.train(20, path=path, resume=True, n_threads=n_after)
+        assert names >= {f"model/{name}" for name in whole.model.parameters()}
+        assert not any("replicas" in name for name in names)
+        np.testing.assert_allclose(second.history.loss, whole.history.loss, rtol=1e-9)
+        for name, value in npt.load(path).state_dict().items():
+            np.testing.assert_allclose(value, whole.model.state_dict()[name], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("row", [0, 9])
+def test_a_nan_in_one_row_is_reported_on_threads_as_without(small_parts, n_threads, row):
+    run, before, blas = Run(), threading.active_count(), blas_threads()
+    src = np.where(SRC == 12, 11, SRC)
+    src[row, 0] = 12                                     # one row alone has this id
+    run.model.src_embed.tokens.table.value[12] = np.nan
+    with pytest.raises(ValueError) as caught:
+        run.train(3, batches=[(src, TGT)], n_threads=n_threads)
+    assert str(caught.value) == ("Step 1: The loss is nan: parameter src_embed.tokens.table "
+                                 "holds NaN or infinity.")
+    assert threading.active_count() == before and blas_threads() == blas
+    assert small_parts == [5, 5] * (n_threads - 1)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("row", [0, 9])
+def test_a_wrong_id_in_one_row_is_reported_on_threads_as_without(small_parts, n_threads, row):
+    run, before, blas = Run(), threading.active_count(), blas_threads()
+    tgt = TGT.copy()
+    tgt[row, 1] = small.V
+    with pytest.raises(ValueError) as caught:
+        run.train(9, batches=[(SRC, TGT), (SRC, tgt), (SRC, TGT)], n_threads=n_threads)
+    assert str(caught.value) == "Step 2: target id 11 is outside the vocabulary of 11."
+    assert threading.active_count() == before and blas_threads() == blas
 
 
 # Ctrl-C.
