@@ -21,7 +21,7 @@ def forms(results: Results) -> tuple[str, Pictures]:
     picture = charts.ranges({"": gains}, "How much each form gains: " + ", ".join(
         f"{name} {gain.median:.2f}" for name, gain in gains.items()) + ".",
         "time before over time after, median and range, logarithmic; right is better", log=True)
-    losers = f"No gain here: {prose.listed(lost)}.\n\n" if lost else ""
+    losers = f"No gain here: {'; '.join(lost)}.\n\n" if lost else ""
     words = f"""## Each form, before and after
 
 What a textbook writes and what the library does, in turn in one process that keeps freed memory

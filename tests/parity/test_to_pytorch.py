@@ -1,4 +1,4 @@
-"""The example that turns a checkpoint into PyTorch's module, and the table that documents it."""
+"""The example that turns a checkpoint into PyTorch's module, and the tables that document it."""
 
 import re
 from itertools import product
@@ -17,8 +17,8 @@ LIMITS = {np.float32: 2e-5, np.float64: 1e-12}
 
 
 def model_of(**choices):
-    config = npt.Config(SIZES["V"], SIZES["V"], SIZES["D"], 3, SIZES["F"], 2, max_len=SIZES["max_len"],
-                        **choices)
+    V, D, d_ff, max_len = SIZES.values()
+    config = npt.Config(V, V, D, 3, d_ff, 2, max_len=max_len, **choices)
     model, rng = npt.Transformer(config, np.random.default_rng(0)), np.random.default_rng(1)
     for p in model.parameters().values():                  # no gain is 1, no bias 0
         p.value = p.value + rng.standard_normal(p.shape, np.float32) / 10
@@ -68,7 +68,7 @@ def test_a_model_of_another_size_is_refused():
 
 
 def told():
-    """(name, shape, PyTorch's name, its shape) for every row of the page's table."""
+    """(name, shape, PyTorch's name, its shape) for every row of the page's tables."""
     code = r"`([^`]+)`"
     found = re.findall(rf"^\| {code} \| {code} \| {code} \| {code} \|$", PAGE.read_text("utf8"),
                        re.M)
@@ -76,10 +76,13 @@ def told():
 
 
 def written_out(row):
-    """What the page says below its table: the same names for the decoder, for norm3 ..."""
-    also = {"src_embed": ["tgt_embed"], "encoder.": ["decoder."], "norm1": ["norm2", "norm3"],
-            ".n.": [".0.", ".1."]}
+    """What the page says beside its tables: the blocks' beginnings, the decoder's names, norm3."""
+    name, shape, their_name, their_shape = row
     rows = [row]
+    if name.split(".")[0] not in ("src_embed", "encoder", "unembed"):
+        rows = [(f"encoder.blocks.{n}.{name}", shape, f"encoder.layers.{n}.{their_name}",
+                 their_shape) for n in range(2)]
+    also = {"src_embed": ["tgt_embed"], "encoder.": ["decoder."], "norm1": ["norm2", "norm3"]}
     for step, others in also.items():
         rows += [tuple(x.replace(step, other) for x in row)
                  for row in rows if step in row[0] for other in others]
