@@ -3,10 +3,12 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 PARITY := .venv-parity/.ready
+BENCH  := .venv-bench/.ready
 AXE    := node_modules/axe-core/axe.min.js
 NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=300
 PROSE  := *.md *.toml _config.yml Makefile book npt_lib tests tools benchmarks _ext _static
 NB     ?=
+ARGS   ?=
 
 .DEFAULT_GOAL := help
 
@@ -38,12 +40,16 @@ test-pages: $(READY) _build/html/index.html $(AXE)  ## the built pages in a real
 test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own
 	.venv-parity/bin/python -m pytest tests/parity
 
+## To measure
+bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: benchmarks/report (about 15 minutes)
+	.venv-bench/bin/python -m benchmarks --kernel Haswell $(ARGS)
+
 ## To change
 execute: $(READY)  ## run the notebooks and store their outputs (NB=book/02_attention.ipynb for one)
 	$(BIN)/python tools/nb.py run $(NB)
 	@if [ -z "$(NB)" ]; then $(BIN)/python tools/pictures.py; fi
 clean:          ## remove what was built, environments included
-	rm -rf _build node_modules .venv .venv-parity
+	rm -rf _build node_modules .venv .venv-parity .venv-bench
 
 _build/html/index.html:
 	$(MAKE) book
@@ -56,8 +62,12 @@ $(PARITY): requirements-parity.txt
 	$(PYTHON) -m venv .venv-parity
 	.venv-parity/bin/python -m pip install -q --disable-pip-version-check -r requirements-parity.txt
 	@touch $@
+$(BENCH): requirements-bench.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install -q --disable-pip-version-check -r requirements-bench.txt
+	@touch $@
 $(AXE): package.json
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund || npm install --silent --no-audit --no-fund; \
 	else echo "npm is not there: the accessibility check is skipped"; fi
 
-.PHONY: help book serve lab test lint test-long test-pages test-parity execute clean
+.PHONY: help book serve lab test lint test-long test-pages test-parity bench execute clean
