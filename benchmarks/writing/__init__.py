@@ -39,7 +39,7 @@ def report(results: Results) -> tuple[str, Pictures]:
 
 
 def opening(results: Results) -> str:
-    machine = prose.table(["", ""], results["machine"].items()).replace("---:", "---")
+    machine = prose.table(["machine", "here"], results["machine"].items()).replace("---:", "---")
     missing = "".join(f" {title} is not installed there: it is left out."
                       for title in results["missing"])
     return f"""## What was measured

@@ -33,7 +33,7 @@ One sequence, 4 heads of 64, no mask, forwards and backwards; columns are positi
 {figure("attention-time.svg", drawn["attention-time.svg"])}
 The most memory that it held over the start:
 
-{prose.table(["", *by_n], rows)}
+{prose.table(["contestant", *by_n], rows)}
 {figure("attention-memory.svg", drawn["attention-memory.svg"])}""", drawn
 
 

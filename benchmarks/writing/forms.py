@@ -28,7 +28,7 @@ What a textbook writes and what the library does, in turn in one process that ke
 (the last few, which are settings of train, in a process each); the gain is the time before over
 the time after, within a round: **over 1 is faster**.
 
-{prose.table(["", "before", "after", "gain"], rows)}
+{prose.table(["form", "before", "after", "gain"], rows)}
 {losers}{figure("forms.svg", picture)}"""
     return words, {"forms.svg": picture}
 

@@ -21,7 +21,7 @@ def figure(name: str, picture: Picture) -> str:
 
 def ratio_table(results: Results, by_column: Mapping[str, Any]) -> str:
     """A row for everyone, a column for each race."""
-    return prose.table(["", *by_column], rows_of(results, {
+    return prose.table(["contestant", *by_column], rows_of(results, {
         column: {key: prose.times(r) for key, r in ratios(numbers["seconds"]).items()}
         for column, numbers in by_column.items()}))
 

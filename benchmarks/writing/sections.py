@@ -52,7 +52,7 @@ def share_table(results: Results) -> str:
         key: share_cell(numbers, key) for key in numbers["seconds"]}
         for size, numbers in by_size.items()})
     peaks = [f"{max(numbers['peak'].values()):.0f} GFLOP/s" for numbers in by_size.values()]
-    return prose.table(["", *by_size], [*rows, ["sgemm", *peaks]])
+    return prose.table(["contestant", *by_size], [*rows, ["sgemm", *peaks]])
 
 
 def share_cell(numbers: Mapping[str, Any], key: str) -> str:
@@ -82,7 +82,7 @@ def memory(results: Results) -> tuple[str, Pictures]:
 The most that five training steps held at once, over what the process held after its imports; in
 small, the ratio to {to(results)}.
 
-{prose.table(["", *by_size], rows)}""", {}
+{prose.table(["contestant", *by_size], rows)}""", {}
 
 
 def decoding(results: Results) -> tuple[str, Pictures]:
