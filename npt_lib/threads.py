@@ -91,7 +91,8 @@ def all_of_blas() -> Iterator[None]:
     try:
         yield
     finally:
-        blas_threads(1)
+        if _single_blas.users:                # who shared out work may be done meanwhile
+            blas_threads(1)
 
 
 def blas_threads(n: int | None = None) -> int | None:

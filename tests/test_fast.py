@@ -148,9 +148,9 @@ def test_an_error_is_raised_when_all_others_are_done(fails):
         wrong = int(str(caught.value).split()[1])
         assert (str(caught.value).split()[3] == str(asking)) == (fails == "the one that asks")
         assert sorted([*done, wrong]) == list(range(7))
-        assert blas_threads() == before
         meeting.reset()
         each(lambda i: meeting.wait(LONG_WAIT), range(2))        # both threads are there again
+    assert blas_threads() == before
 
 
 def test_an_interrupt_waits_for_the_others_and_lets_go_of_the_threads():
@@ -233,6 +233,22 @@ def test_two_users_at_once_give_blas_back_when_the_last_is_done(two_for_blas):
     finish.set()
     thread.join(LONG_WAIT)
     assert between == 1 and within == [1, 1] and blas_threads() == 2
+
+
+def test_all_of_blas_for_one_user_leaves_it_to_the_others_as_it_should_be(two_for_blas):
+    with threads(2):
+        with threads(2), all_of_blas():
+            assert blas_threads() == 2
+        assert blas_threads() == 1                # the others are still at work
+        for error in (ValueError, KeyboardInterrupt):
+            with pytest.raises(error), all_of_blas():
+                raise error
+            assert blas_threads() == 1
+    still = threads(2)
+    still.__enter__()
+    with all_of_blas():
+        still.__exit__(None, None, None)          # the last to work on parts is done meanwhile
+    assert blas_threads() == 2
 
 
 def test_an_unknown_blas_is_left_alone(monkeypatch):
