@@ -6,7 +6,7 @@ PARITY := .venv-parity/.ready
 BENCH  := .venv-bench/.ready
 AXE    := node_modules/axe-core/axe.min.js
 NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=300
-PROSE  := *.md *.toml _config.yml Makefile book npt_lib tests tools benchmarks _ext _static
+PROSE  := *.md *.toml _config.yml Makefile book npt_lib tests tools benchmarks examples _ext _static
 NB     ?=
 ARGS   ?=
 
