@@ -120,6 +120,22 @@ def test_parts_within_a_part_are_done_in_turn():
         assert len(set(each(lambda i: (meeting.wait(LONG_WAIT), here())[1], range(2)))) == 2
 
 
+def test_parts_within_a_part_wait_for_no_other_thread():
+    """The helper is busy until the parts within the other item are done."""
+    asking, meeting, done = here(), threading.Barrier(2), threading.Event()
+
+    def work(i):
+        meeting.wait(LONG_WAIT)
+        if here() != asking:
+            return done.wait(LONG_WAIT)
+        found = each(lambda j: here() == asking, range(3))
+        done.set()
+        return all(found)
+
+    with threads(2):
+        assert each(work, range(2)) == [True, True]
+
+
 def test_threads_within_threads_are_the_inner_ones():
     with threads(3), threads(2):
         meeting = threading.Barrier(2)
@@ -358,6 +374,30 @@ def test_a_batch_small_beside_the_model_stays_whole(monkeypatch):
     assert n_parts(replicas) == 1
     monkeypatch.setattr(module("replicas"), "MOST_PARAMETERS", size // numbers + 1)
     assert n_parts(replicas) == 2
+
+
+@pytest.mark.parametrize("most, least, seen", [
+    (0, 1, [2, 2]),                       # small beside the model: whole, on all threads of BLAS
+    (32, 1 << 20, [1, 1]),                # small: whole, and BLAS is not woken for it
+    (32, 1, [1, 1, 1, 1]),                # in two parts
+])
+def test_how_many_threads_blas_has_for_a_batch(monkeypatch, two_for_blas, most, least, seen):
+    found, forward = [], npt.Transformer.forward
+
+    def noted(self, src, tgt, rng=None):
+        found.append(blas_threads())
+        logits, backward = forward(self, src, tgt, rng)
+        return logits, lambda dy: (found.append(blas_threads()), backward(dy))[1]
+
+    monkeypatch.setattr(npt.Transformer, "forward", noted)
+    monkeypatch.setattr(module("replicas"), "MOST_PARAMETERS", most)
+    one, other = model64(), model64()
+    with threads(2):
+        there_and_back(npt.Replicas(one, 2, least).forward)
+        assert blas_threads() == 1
+    assert found == seen and blas_threads() == 2
+    there_and_back(other.forward)
+    assert_same_gradients(one, other)
 
 
 def test_a_whole_batch_is_the_models_own_to_the_bit():
