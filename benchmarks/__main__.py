@@ -88,11 +88,25 @@ def run(options: argparse.Namespace, store: Path) -> None:
     found: dict[str, Any] = {
         "machine": machine(present), "rounds": options.rounds,
         "titles": {c.key: c.title for c in present}, "missing": [c.title for c in missing]}
+    found = earlier(store, found) | found
     measures, load = sections(options, present), Load()
     for name in options.only:
         found[name] = measures[name]()
         found["machine"] |= load.by_others()
         store.write_text(json.dumps(rounded(found), indent=1) + "\n", "utf8")
+
+
+def earlier(store: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """What is stored already, if it was measured alike: machine, rounds and contestants."""
+    if not store.exists():
+        return {}
+    old = json.loads(store.read_text("utf8"))
+
+    def setting(results: dict[str, Any]) -> tuple[Any, ...]:
+        machine = {k: v for k, v in results["machine"].items() if k != "Load by others"}
+        return machine, results["rounds"], results["titles"]
+
+    return old if setting(old) == setting(found) else {}
 
 
 def rounded(found: Any) -> Any:

@@ -394,3 +394,14 @@ def test_the_report_is_the_same_bytes_again(tmp_path, monkeypatch):
     command.main()
     a, b = (tmp_path / name / "report.md" for name in "ab")
     assert a.read_bytes() == b.read_bytes()
+
+
+def test_parts_measured_alike_are_kept(tmp_path):
+    store = tmp_path / "results.json"
+    now = {"machine": {"Cores": "2"}, "rounds": 5, "titles": {"npt": "npt_lib"}}
+    assert command.earlier(store, now) == {}
+    old = {**now, "machine": {"Cores": "2", "Load by others": "1%"}, "train": {}}
+    store.write_text(json.dumps(old), "utf8")
+    assert command.earlier(store, now) == old
+    for other in ({"rounds": 7}, {"machine": {"Cores": "4"}}, {"titles": {}}):
+        assert command.earlier(store, now | other) == {}
