@@ -7,11 +7,10 @@ link to a page that the book does not have is left out, the words stay.
 
 import base64
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from docutils import nodes
 from myst_nb.core.render import NbElementRenderer
-from sphinx.transforms import SphinxTransform
 
 from npt_lib.figures.svg import themed
 
@@ -44,23 +43,7 @@ def unpacked(html: str) -> str:
     return FIRST.sub(lambda match: themed(base64.b64decode(match[1]).decode("utf8")), html)
 
 
-class InlineFiles(SphinxTransform):
-    """The pictures of the benchmarks' report: files, in a page of plain Markdown."""
-
-    default_priority = 200
-
-    def apply(self, **kwargs):
-        folder = Path(self.env.doc2path(self.env.docname)).parent
-        for image in list(self.document.findall(nodes.image)):
-            path = folder / image["uri"]
-            if path.suffix == ".svg" and path.parent.name == "report" and path.is_file():
-                self.env.note_dependency(str(path))
-                svg = f'<div class="npt-report">{themed(path.read_text("utf8"))}</div>'
-                image.replace_self(nodes.raw("", svg, format="html"))
-
-
 def setup(app):
-    app.add_transform(InlineFiles)
     as_image, as_html = NbElementRenderer.render_image, NbElementRenderer.render_text_html
 
     def render_image(self, data):

@@ -37,16 +37,16 @@ def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
 
     An error is raised when all are done.
     """
-    todo = list(zip(*items))
-    done: list[Any] = [None] * len(todo)
-    left = iter(range(len(todo)))             # whoever is free takes the next one
+    calls = list(zip(*items))
+    done: list[Any] = [None] * len(calls)
+    left = iter(range(len(calls)))             # whoever is free takes the next one
 
     def take() -> None:
         for i in left:
-            done[i] = work(*todo[i])
+            done[i] = work(*calls[i])
 
     pool, n = _crew.get()
-    helpers = [pool.submit(take) for _ in range(min(n, len(todo)) - 1)] if pool else []
+    helpers = [pool.submit(take) for _ in range(min(n, len(calls)) - 1)] if pool else []
     alone = _crew.set((None, 1))              # work that has parts of its own does them in turn
     try:
         take()
