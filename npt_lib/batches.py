@@ -17,24 +17,41 @@ class Batches:
 
     src (N, S) and tgt (N, L) are padded with pad_id at the end; each batch is cut to its
     longest row. A new random order is drawn from rng for each pass. Built in chapter 10.
+    by_length puts rows of about one length together, the batches in random order: less padding.
     """
 
-    def __init__(self, src: Array, tgt: Array, batch_size: int, rng: Rng, pad_id: int = 0):
+    def __init__(
+        self, src: Array, tgt: Array, batch_size: int, rng: Rng, pad_id: int = 0,
+        by_length: bool = False,
+    ):
         self.src, self.tgt = as_ids("source", src), as_ids("target", tgt)
         check_pairs(self.src, self.tgt)
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
         self.batch_size, self.rng, self.pad_id = min(batch_size, len(self.src)), rng, pad_id
-        self.order = np.zeros(0, int)
+        self.order, self.by_length = np.zeros(0, int), by_length
 
     def __iter__(self) -> "Batches":
         return self
 
     def __next__(self) -> Batch:
         while len(self.order) < self.batch_size:      # what is left of a pass opens the next
-            self.order = np.concatenate([self.order, self.rng.permutation(len(self.src))])
+            self.order = np.concatenate([self.order, self._new_pass()])
         rows, self.order = self.order[: self.batch_size], self.order[self.batch_size :]
         return trim(self.src[rows], self.pad_id), trim(self.tgt[rows], self.pad_id, least=2)
+
+    def _new_pass(self) -> Array:
+        """Every row once, in random order, or in groups of about one length."""
+        rows = self.rng.permutation(len(self.src))
+        if not self.by_length:
+            return rows
+        n = self.batch_size
+        first, rows = np.split(rows, [n - len(self.order)])   # with what the last pass has left
+        lengths = np.sum(self.src[rows] != self.pad_id, axis=1)
+        lengths += np.sum(self.tgt[rows] != self.pad_id, axis=1)
+        rows = rows[np.argsort(lengths, kind="stable")]       # of one length: still at random
+        groups, rest = np.split(rows, [len(rows) // n * n])
+        return np.concatenate([first, self.rng.permutation(groups.reshape(-1, n)).ravel(), rest])
 
     def state_dict(self) -> dict[str, Array]:
         return {"order": self.order.copy(), "n_rows": np.array(len(self.src)),

@@ -180,10 +180,11 @@ def numbered(n):
     return src + 0, tgt
 
 
+@pytest.mark.parametrize("by_length", [False, True])
 @pytest.mark.parametrize("n, size", [(12, 4), (10, 4), (7, 7), (5, 8), (3, 1)])
-def test_every_row_comes_once_before_any_comes_twice(n, size):
+def test_every_row_comes_once_before_any_comes_twice(n, size, by_length):
     src, tgt = numbered(n)
-    batches = npt.Batches(src, tgt, size, np.random.default_rng(0), pad_id=-1)
+    batches = npt.Batches(src, tgt, size, np.random.default_rng(0), pad_id=-1, by_length=by_length)
     rows = np.concatenate([next(batches)[0][:, 0] for _ in range(6 * n)])
     assert len(rows) == 6 * n * min(n, size)
     passes = rows[: len(rows) // n * n].reshape(-1, n)
@@ -206,6 +207,38 @@ def test_sources_and_targets_stay_together_and_are_cut_to_the_longest_row():
     assert len(widths) >= 4
 
 
+def ragged(n):
+    """Rows of random lengths from 1 to 20, the targets one longer; a row's number fills it."""
+    lengths = np.random.default_rng(1).integers(1, 21, n)
+    places, numbers = np.arange(21), np.arange(1, n + 1)[:, None]
+    return numbers * (places < lengths[:, None]), numbers * (places <= lengths[:, None])
+
+
+def test_batches_by_length_hold_little_padding():
+    """All but the one that two passes share. At random, half of what is computed is padding."""
+    src, tgt = ragged(1280)
+    share = {}
+    for by_length in (False, True):
+        batches = npt.Batches(src, tgt, 32, np.random.default_rng(0), by_length=by_length)
+        next(batches)
+        found = [s for s, _ in (next(batches) for _ in range(39))]
+        share[by_length] = sum((s == 0).sum() for s in found) / sum(s.size for s in found)
+    assert share[True] < 0.03 < 0.4 < share[False]
+
+
+@pytest.mark.parametrize("n", [320, 333])
+def test_batches_by_length_come_in_random_order_with_their_targets(n):
+    src, tgt = ragged(n)
+    batches = npt.Batches(src, tgt, 32, np.random.default_rng(0), by_length=True)
+    passes = [[next(batches) for _ in range(10)] for _ in range(4)]
+    widths = [[s.shape[1] for s, _ in one] for one in passes]
+    assert len({tuple(one) for one in widths}) == 4 and all(sorted(w) != w for w in widths)
+    assert len({frozenset(s[:, 0].tolist()) for one in passes for s, _ in one}) == 40
+    for s, t in (batch for one in passes for batch in one):
+        np.testing.assert_array_equal(s[:, 0], t[:, 0])
+        assert len(np.unique(s[:, 0])) > 16
+
+
 @pytest.mark.parametrize("ids, least, width", [
     ([[1, 0, 2, 0, 0], [3, 0, 0, 0, 0]], 1, 3), ([[0, 0], [0, 0]], 1, 1), ([[0, 0, 0]], 2, 2),
     ([[4, 5]], 1, 2),
@@ -215,13 +248,14 @@ def test_trim_drops_columns_of_padding_at_the_end_only(ids, least, width):
     np.testing.assert_array_equal(found, np.array(ids)[:, :width])
 
 
-def test_batches_go_on_from_a_state():
+@pytest.mark.parametrize("by_length", [False, True])
+def test_batches_go_on_from_a_state(by_length):
     src, tgt = numbered(10)
-    one = npt.Batches(src, tgt, 4, np.random.default_rng(0))
+    one = npt.Batches(src, tgt, 4, np.random.default_rng(0), by_length=by_length)
     for _ in range(3):
         next(one)
     state = one.state_dict()
-    other = npt.Batches(src, tgt, 4, np.random.default_rng(99))
+    other = npt.Batches(src, tgt, 4, np.random.default_rng(99), by_length=by_length)
     next(other)
     other.load_state_dict(state)
     for _ in range(7):

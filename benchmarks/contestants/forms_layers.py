@@ -5,13 +5,10 @@ import math
 import numpy as np
 
 import npt_lib as npt
-from benchmarks.contestants.forms_parts import ROWS, SIZE, Array, Form, normal
+from benchmarks.contestants.forms_parts import ROWS, SIZE, Array, Form, normal, rng
+from npt_lib.layers import softmax_in_place
 
 D, F, H = SIZE.d_model, SIZE.d_ff, SIZE.n_heads
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
 
 
 def precision() -> Form:
@@ -42,6 +39,19 @@ def softmax() -> Form:
         return [w]
 
     return Form("a new array each line", "in place", before, after)
+
+
+def shift() -> Form:
+    scores = normal(SIZE.batch, H, SIZE.n_tgt, SIZE.n_src)
+
+    def before() -> list[Array]:
+        w = scores - scores.max(axis=-1, keepdims=True)
+        np.exp(w, out=w)
+        w /= w.sum(axis=-1, keepdims=True)
+        return [w]
+
+    return Form("the largest of each row, np.sum", "npt_lib's", before,
+                lambda: [softmax_in_place(scores.copy())])
 
 
 def bias_gradient() -> Form:
@@ -124,6 +134,7 @@ def dropout() -> Form:
 LAYERS = {
     "precision of Linear": precision,
     "softmax": softmax,
+    "softmax of short rows": shift,
     "bias gradient": bias_gradient,
     "layer norm": layer_norm,
     "ReLU backward": relu_backward,

@@ -1,13 +1,15 @@
-"""Pairs of forms of more than a layer: attention, Adam, decoding."""
+"""Pairs of forms of more than a layer: attention, Adam, padding, decoding."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 import npt_lib as npt
-from benchmarks.contestants.forms_parts import SIZE, Array, Form, normal
+from benchmarks.contestants.forms_parts import SIZE, Array, Form, normal, rng
 from benchmarks.contestants.npt import model_of, written
-from benchmarks.sizes import BETAS, BOS, EPS, LR, N_TOKENS, attention_inputs, batches
+from benchmarks.sizes import BETAS, BOS, EPS, LR, N_TOKENS, SMOOTHING, attention_inputs, batches
+from npt_lib.tasks import number_words
 
 
 def attention() -> Form:
@@ -60,6 +62,26 @@ def adam() -> Form:
     return Form("one parameter at a time", "npt_lib.Adam", before, after)
 
 
+def padding() -> Form:
+    """A pass over numbers in words, which are of many lengths."""
+    task = number_words(rng(), 20 * SIZE.batch, 1)
+    sizes = {"d_model": SIZE.d_model, "n_heads": SIZE.n_heads, "d_ff": SIZE.d_ff,
+             "n_layers": SIZE.n_layers}
+
+    def passing(by_length: bool) -> Callable[[], None]:
+        model = npt.Transformer(task.config(**sizes, dropout=0.0), rng())
+        optimizer = npt.Adam(model.parameters(), LR)
+        batches = npt.Batches(*task.arrays(), SIZE.batch, rng(), by_length=by_length)
+
+        def one() -> None:
+            for _, batch in zip(range(20), batches, strict=False):
+                npt.train_step(model, optimizer, batch, None, label_smoothing=SMOOTHING)
+
+        return one
+
+    return Form("batches at random", "by_length", passing(False), passing(True))
+
+
 def decoding() -> Form:
     model, src = model_of(SIZE), batches(SIZE)[0][0][:1]
 
@@ -74,4 +96,5 @@ def decoding() -> Form:
                 lambda: [written(model, src)])
 
 
-MODEL = {"attention, 2,048 positions": attention, "Adam": adam, "decoding": decoding}
+MODEL = {"attention, 2,048 positions": attention, "Adam": adam, "padding": padding,
+         "decoding": decoding}

@@ -22,5 +22,9 @@ class Form(NamedTuple):
     after: Run
 
 
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
 def normal(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    return rng(seed).standard_normal(shape, dtype=np.float32)
