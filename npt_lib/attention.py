@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
-from npt_lib.layers import softmax_gradient, softmax_in_place
+from npt_lib.layers import exp_in_place, softmax_gradient, softmax_in_place
 from npt_lib.module import Array, Backward
 from npt_lib.require import as_ids, check_attention
-from npt_lib.threads import each
+from npt_lib.threads import all_threads, each
 
-LONG = 1 << 20                 # scores T * S, beyond which a table of them is never made whole
-BLOCK = 1 << 18                # scores that are made at a time then: they fit in the cache
+LONG = 1 << 19                 # scores T * S: more are never made at a time
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, Backward]:
@@ -45,14 +44,14 @@ def whole(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Arra
 
 
 def by_rows(
-    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = BLOCK
+    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = LONG
 ) -> tuple[Array, Backward]:
     """Attention for long sequences: a few queries at a time, and their weights not kept.
 
     The same results, with memory that grows with T, not with T * S.
     Backward: computes the weights of the same few queries again. Told in "Making it fast".
     """
-    S = k.shape[-2]
+    S, scale = k.shape[-2], 1 / math.sqrt(q.shape[-1])
     tables = list(np.ndindex(q.shape[:-2]))               # each batch row and head
     few = max(1, block // S)
     blocks = [slice(i, i + few) for i in range(0, q.shape[-2], few)]
@@ -60,27 +59,38 @@ def by_rows(
     dtype = np.result_type(q, k, v, 1.0)                  # floats, also of integers
     y = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
 
-    def some(t: tuple[int, ...], rows: slice) -> tuple[Array, Backward]:
-        return whole(q[t][rows], k[t], v[t], None if masks is None else masks[t][rows])
+    def weigh(t: tuple[int, ...], rows: slice) -> tuple[Array, Array]:
+        """Weights times a total, and that total, which is cheaper to divide by later."""
+        e = q[t][rows] * scale @ k[t].T                   # (few, S)
+        return e, exp_in_place(e, None if masks is None else masks[t][rows])
 
     def table_forward(t: tuple[int, ...]) -> None:
         for rows in blocks:
-            y[t][rows], _ = some(t, rows)
+            e, total = weigh(t, rows)
+            y[t][rows] = e @ v[t] / total
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
         dq, dk, dv = (np.zeros(x.shape, dtype) for x in (q, k, v))
 
         def table_backward(t: tuple[int, ...]) -> None:
             for rows in blocks:
-                _, some_backward = some(t, rows)
-                dq[t][rows], dk_some, dv_some = some_backward(dy[t][rows])
-                dk[t] += dk_some
-                dv[t] += dv_some
+                e, total = weigh(t, rows)
+                dye = dy[t][rows] / total                 # of e @ v
+                dv[t] += e.T @ dye
+                dscores = dye @ v[t].T
+                dscores -= np.vecdot(dye, y[t][rows])[:, None]    # the sum of dw * w
+                dscores *= e
+                dk[t] += dscores.T @ q[t][rows]
+                dq[t][rows] = dscores @ k[t]
+            dk[t] *= scale
+            dq[t] *= scale
 
-        each(table_backward, tables)
+        with all_threads(len(tables)):
+            each(table_backward, tables)
         return dq, dk, dv
 
-    each(table_forward, tables)
+    with all_threads(len(tables)):
+        each(table_forward, tables)
     return y, backward
 
 

@@ -29,26 +29,38 @@ def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
 
 def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
     """Softmax written over x: only for an array that the caller has just made."""
-    far, never, lowest, tiny = limits(x.dtype)
+    total = exp_in_place(x, mask)
+    x /= total
+    return x
+
+
+def exp_in_place(x: Array, mask: Array | None = None) -> Array:
+    """Softmax without the division, which is by what is returned: the sum of each row, (..., 1).
+
+    Where scores are large, a row is shifted first: that changes none of its weights.
+    """
+    far, never, lowest = limits(x.dtype)
     tame = -far < x.min(initial=0) and x.max(initial=0) < far
     hide = 0 if mask is None else np.where(mask, x.dtype.type(0), never)
-    if not tame:                                  # changes no weight, and nothing overflows
+    if not tame:
         if mask is not None:
             np.copyto(x, lowest, where=~mask)     # the largest is one that counts
         x -= x.max(axis=-1, keepdims=True, initial=-np.inf)
     if mask is not None:
         x += hide
     np.exp(x, out=x)
-    x /= np.maximum(row_sum(x), tiny)             # a row with nothing to choose from: zeros
-    return x
+    total = row_sum(x)
+    if mask is not None:
+        total += total == 0                       # a row with nothing to choose from stays zeros
+    return total
 
 
 @lru_cache
-def limits(dtype: np.dtype) -> tuple[float, float, float, float]:
-    """What exp takes as it is; what makes its exp 0; the lowest number; the least to divide by."""
+def limits(dtype: np.dtype) -> tuple[float, float, float]:
+    """What exp takes as it is; what makes its exp 0; the lowest number."""
     known = np.finfo(dtype)
     far = math.log(known.max) / 2 if known.bits > 16 else 0       # float16: 257 such overflow
-    return far, 4 * math.log(known.tiny), float(known.min), float(known.tiny)
+    return far, 4 * math.log(known.tiny), float(known.min)
 
 
 def softmax_gradient(w: Array, dw: Array) -> Array:

@@ -23,7 +23,7 @@ def _find(backward: Backward, path: tuple[str, ...]) -> Iterator[tuple[str, Arra
     if backward.__qualname__ == "whole.<locals>.backward":
         yield ".".join(path) or "attention", inside["w"]
     elif backward.__qualname__ == "by_rows.<locals>.backward":
-        yield ".".join(path) or "attention", _weights(**saved(inside["some"]))
+        yield ".".join(path) or "attention", _weights(**saved(inside["weigh"]))
     for name, value in inside.items():
         for step, deeper in _backwards(name, value):
             yield from _find(deeper, path + step)

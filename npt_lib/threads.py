@@ -95,6 +95,26 @@ def all_of_blas() -> Iterator[None]:
             blas_threads(1)
 
 
+@contextmanager
+def all_threads(n_items: int) -> Iterator[None]:
+    """Inside, ``each`` works on as many threads as BLAS has now, and BLAS on one for each.
+
+    Nothing changes where BLAS has only one, since others share out work already, and for one item.
+    """
+    n = blas_threads() or 1
+    if n == 1 or n_items == 1:
+        yield
+    elif _crew.get()[0] is None:
+        with threads(min(n, n_items)):
+            yield
+    else:                                     # within all_of_blas
+        blas_threads(1)
+        try:
+            yield
+        finally:
+            blas_threads(n)
+
+
 def blas_threads(n: int | None = None) -> int | None:
     """How many threads NumPy's matrix products use, None if it cannot be told; n sets it.
 

@@ -3,6 +3,7 @@
 Each does what something slower and simpler does; here both run, and must agree.
 """
 
+import contextlib
 import functools
 import importlib
 import math
@@ -25,7 +26,7 @@ from npt_lib.attention import by_rows, whole
 from npt_lib.flat import stretches
 from npt_lib.layers import limits, softmax_gradient
 from npt_lib.replicas import NOTHING
-from npt_lib.threads import all_of_blas, blas_threads, each, threads
+from npt_lib.threads import all_of_blas, all_threads, blas_threads, each, threads
 
 some = settings(max_examples=120, deadline=None)
 seeds = st.integers(0, 2**31)
@@ -267,8 +268,58 @@ def test_all_of_blas_for_one_user_leaves_it_to_the_others_as_it_should_be(two_fo
     assert blas_threads() == 2
 
 
+def who_works():
+    """How many of us take part, and how many threads BLAS has for each."""
+    meeting = threading.Barrier(2)
+
+    def work(i):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meeting.wait(0.3)                     # until there are two, or never will be
+        return here(), blas_threads()
+
+    idents, blas = zip(*each(work, range(2)), strict=True)
+    return len(set(idents)), set(blas)
+
+
+def test_all_threads_are_as_many_as_blas_has(two_for_blas):
+    with all_threads(2):
+        assert who_works() == (2, {1})
+    assert blas_threads() == 2 and who_works() == (1, {2})
+    with all_threads(1):                          # one item: nothing to share, all of BLAS
+        assert who_works() == (1, {2})
+    blas_threads(1)
+    with all_threads(2):
+        assert who_works() == (1, {1})
+
+
+def test_all_threads_are_those_that_are_there(two_for_blas):
+    with threads(2):
+        before = threading.active_count()
+        with all_threads(2):
+            assert who_works() == (2, {1}) and threading.active_count() <= before + 1
+        with all_of_blas():
+            with all_threads(2):
+                assert who_works() == (2, {1})
+            assert blas_threads() == 2
+            with pytest.raises(KeyboardInterrupt), all_threads(2):
+                raise KeyboardInterrupt
+            assert blas_threads() == 2
+        assert blas_threads() == 1
+
+
+def test_all_threads_within_a_part_are_its_own(two_for_blas):
+    def part(i):
+        with all_threads(2):
+            return who_works()
+
+    with threads(2):
+        assert each(part, range(2)) == [(1, {1})] * 2
+
+
 def test_an_unknown_blas_is_left_alone(monkeypatch):
     monkeypatch.setattr(module("threads"), "_openblas", lambda name: None)
+    with all_threads(2):
+        assert who_works() == (1, {None})
     assert blas_threads() is None and blas_threads(3) is None
     with threads(2):
         assert each(lambda i: i + 1, range(4)) == [1, 2, 3, 4]
