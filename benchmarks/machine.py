@@ -29,12 +29,12 @@ def machine(contestants: Sequence[Contestant]) -> dict[str, str]:
 def processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
-        text = info.read_text()
-        name = re.search(r"^model name\s*: (.+)$", text, re.M)
-        flags = re.search(r"^flags\s*: (.+)$", text, re.M)
-        widest = "AVX-512" if flags and " avx512f" in flags[1] else "AVX2" \
-            if flags and " avx2" in flags[1] else ""
-        return ", ".join(part for part in (name[1] if name else "", widest) if part)
+        fields = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", info.read_text(), re.M))
+        flags = fields.get("flags", "").split()
+        widest = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else ""
+        kind = f"family {fields['cpu family']} model {fields['model']}" \
+            if {"cpu family", "model"} <= fields.keys() else ""
+        return ", ".join(part for part in (fields.get("model name", ""), kind, widest) if part)
     return platform.processor() or platform.machine()
 
 
