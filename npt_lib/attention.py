@@ -62,7 +62,11 @@ def by_rows(
     def weigh(t: tuple[int, ...], rows: slice) -> tuple[Array, Array]:
         """Weights times a total, and that total, which is cheaper to divide by later."""
         e = q[t][rows] * scale @ k[t].T                   # (few, S)
-        return e, exp_in_place(e, None if masks is None else masks[t][rows])
+        total = exp_in_place(e, None if masks is None else masks[t][rows])
+        if dtype == np.float16:                           # which is too small for what comes
+            e /= total
+            total = np.ones_like(total)
+        return e, total
 
     def table_forward(t: tuple[int, ...]) -> None:
         for rows in blocks:

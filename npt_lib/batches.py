@@ -46,7 +46,7 @@ class Batches:
         if not self.by_length:
             return rows
         n = self.batch_size
-        first, rows = np.split(rows, [n - len(self.order)])   # with what the last pass has left
+        first, rows = np.split(rows, [-len(self.order) % n])  # with what the last pass has left
         lengths = np.sum(self.src[rows] != self.pad_id, axis=1)
         lengths += np.sum(self.tgt[rows] != self.pad_id, axis=1)
         rows = rows[np.argsort(lengths, kind="stable")]       # of one length: still at random

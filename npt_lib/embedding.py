@@ -29,7 +29,7 @@ class Embedding(Module):
         rows = check_ids("token", ids, V)
 
         def backward(dy: Array) -> None:
-            dtable = np.zeros_like(table)
+            dtable = np.zeros(table.shape, table.dtype)
             places = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)    # each number's
             np.add.at(dtable.reshape(-1), places.ravel(), dy.ravel())     # a repeated id adds up
             self.table.add_grad(dtable)

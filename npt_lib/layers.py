@@ -59,8 +59,8 @@ def exp_in_place(x: Array, mask: Array | None = None) -> Array:
 def limits(dtype: np.dtype) -> tuple[float, float, float]:
     """What exp takes as it is; what makes its exp 0; the lowest number."""
     known = np.finfo(dtype)
-    far = math.log(known.max) / 2 if known.bits > 16 else 0       # float16: 257 such overflow
-    return far, 4 * math.log(known.tiny), float(known.min)
+    far = float(np.log(known.max)) / 2 if known.bits > 16 else 0      # float16: 257 such overflow
+    return far, 4 * float(np.log(known.tiny)), known.min
 
 
 def softmax_gradient(w: Array, dw: Array) -> Array:

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3     # names and numbers of glibc's malloc.h
+NEVER = -1
 MOST = 32 << 20            # the largest array, in bytes, that glibc can be told to keep
 
 
@@ -23,14 +24,14 @@ def reuse_memory() -> None:
 
 
 def keep_memory() -> bool:
-    """Keep all freed memory, for the rest of the process; returns whether that could be arranged.
+    """Keep freed memory for the rest of the process; returns whether that could be arranged.
 
-    For models whose step needs more than that. Call it once, before training. It is for you to
-    choose: the process then stays as large as it was at its largest.
+    For models whose step needs more than that; of arrays of up to 32 MB each. Call it once, before
+    training. It is for you to choose: the process then stays about as large as it ever was.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and all(
-        mallopt(*setting) == 1 for setting in ((MMAP_THRESHOLD, MOST), (TRIM_THRESHOLD, 2**31 - 1))
+        mallopt(*setting) == 1 for setting in ((MMAP_THRESHOLD, MOST), (TRIM_THRESHOLD, NEVER))
     )

@@ -91,7 +91,7 @@ class Module:
                 raise ValueError(f"{name} needs numbers of shape {parameter.shape}, "
                                  f"but the state holds {got.dtype} of shape {got.shape}.")
         for name, parameter in parameters.items():
-            parameter.value = np.array(state[name], parameter.value.dtype)
+            parameter.value = np.array(state[name], parameter.value.dtype, order="C")
 
     def __repr__(self) -> str:
         return "\n".join(_tree(self, type(self).__name__))

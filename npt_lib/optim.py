@@ -135,7 +135,7 @@ def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     if not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, got {max_norm}.")
     found = as_list(parameters)
-    norm = math.sqrt(sum(float(np.vdot(p.grad, p.grad)) for p in found if p.grad is not None))
+    norm = math.sqrt(sum([float(np.vdot(p.grad, p.grad)) for p in found if p.grad is not None]))
     for p in found:
         if p.grad is not None and norm > max_norm:
             p.grad = p.grad * (max_norm / norm)

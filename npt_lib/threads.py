@@ -22,37 +22,46 @@ def threads(n: int) -> Iterator[None]:
     if n < 1:
         raise ValueError(f"threads must be at least 1, got {n}.")
     if n == 1:
-        yield
-        return
-    with ThreadPoolExecutor(n - 1) as pool, _single_blas:
-        token = _crew.set((pool, n))
-        try:
+        with _work_by(None, 1):
             yield
-        finally:
-            _crew.reset(token)
+        return
+    with ThreadPoolExecutor(n - 1) as pool, _single_blas, _work_by(pool, n):
+        yield
+
+
+@contextmanager
+def _work_by(pool: Executor | None, n: int) -> Iterator[None]:
+    token = _crew.set((pool, n))
+    try:
+        yield
+    finally:
+        _crew.reset(token)
 
 
 def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
     """[work(a, b) for a, b in zip(*items)], on the threads of the ``with threads(n)`` around it.
 
-    An error is raised when all are done.
+    An error is raised when nobody is at work any more.
     """
     calls = list(zip(*items))
     done: list[Any] = [None] * len(calls)
-    left = iter(range(len(calls)))             # whoever is free takes the next one
+    left, lock = iter(range(len(calls))), Lock()
 
     def take() -> None:
-        for i in left:
+        while True:
+            with lock:
+                i = next(left, None)           # whoever is free takes the next one
+            if i is None:
+                return
             done[i] = work(*calls[i])
 
     pool, n = _crew.get()
-    helpers = [pool.submit(take) for _ in range(min(n, len(calls)) - 1)] if pool else []
-    alone = _crew.set((None, 1))              # work that has parts of its own does them in turn
-    try:
-        take()
-    finally:
-        _crew.reset(alone)
-        wait(helpers)
+    with _work_by(None, 1):                    # work that has parts of its own does them in turn
+        helpers = [pool.submit(take) for _ in range(min(n, len(calls)) - 1)] if pool else []
+        try:
+            take()
+        finally:
+            wait(helpers)
     for helper in helpers:
         helper.result()
     return done
@@ -77,6 +86,12 @@ class _SingleBlas:
             if not self.users:
                 blas_threads(self.before)
 
+    def suspend(self, suspended: bool) -> None:
+        """All threads again, or one; nothing where nobody is within."""
+        with self.lock:
+            if self.users:
+                blas_threads(self.before if suspended else 1)
+
 
 _single_blas = _SingleBlas()
 
@@ -84,15 +99,11 @@ _single_blas = _SingleBlas()
 @contextmanager
 def all_of_blas() -> Iterator[None]:
     """Within ``threads``: BLAS on all its threads again, for work that is not shared out."""
-    if not _single_blas.users:
-        yield
-        return
-    blas_threads(_single_blas.before)
+    _single_blas.suspend(True)
     try:
         yield
     finally:
-        if _single_blas.users:                # who shared out work may be done meanwhile
-            blas_threads(1)
+        _single_blas.suspend(False)           # unless who shared out work is done meanwhile
 
 
 @contextmanager
@@ -102,7 +113,7 @@ def all_threads(n_items: int) -> Iterator[None]:
     Nothing changes where BLAS has only one, since others share out work already, and for one item.
     """
     n = blas_threads() or 1
-    if n == 1 or n_items == 1:
+    if n == 1 or n_items < 2:
         yield
     elif _crew.get()[0] is None:
         with threads(min(n, n_items)):

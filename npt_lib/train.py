@@ -17,7 +17,7 @@ from npt_lib.optim import SGD, Adam, clip_gradients
 from npt_lib.progress import progress_bar
 from npt_lib.replicas import Replicas
 from npt_lib.run import History, ctrl_c, load_run, save_run
-from npt_lib.threads import blas_threads, threads
+from npt_lib.threads import all_of_blas, blas_threads, threads
 from npt_lib.tokenizer import Tokenizer
 from npt_lib.transformer import Transformer
 
@@ -108,7 +108,8 @@ def train(
     def keep() -> None:
         finished = len(history.loss) % every == 0 or not history.interrupted
         if validation is not None and finished:
-            history.evaluations.append(evaluate(model, *validation, step=len(history.loss)))
+            with all_of_blas():
+                history.evaluations.append(evaluate(model, *validation, step=len(history.loss)))
             if path is not None and history.best_is_last():
                 best = Path(path).with_suffix(".best.npz")
                 write_arrays(best, model_arrays(model, *tokenizers))

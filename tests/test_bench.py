@@ -34,7 +34,7 @@ from benchmarks.sizes import (
 )
 from benchmarks.sizes import batch as batch_of
 from benchmarks.worker import Worker, serve
-from benchmarks.writing import prose, report, stats, write_report
+from benchmarks.writing import APART, SECTIONS, prose, report, stats, write_report
 from benchmarks.writing.forms import gains
 
 TOY = Size("TOY", 3, 5, 7, 8, 2, 12, 2, 11)
@@ -141,7 +141,7 @@ def test_the_settings_train_alike(weights, monkeypatch):
     kept = []
     monkeypatch.setattr(npt, "keep_memory", lambda: kept.append(True))
     variants = {variant for _, _, *pair in SETTINGS for _, variant in pair}
-    assert variants == {"", "one-thread", "bare", "bare keep"}
+    assert variants == {"", "one-thread", "bare", "bare reuse", "bare keep"}
     checks.same_numbers({variant: contestant.training(TOY, weights, variant=variant)(3)
                          for variant in variants})
     assert kept == [True]
@@ -211,8 +211,11 @@ def test_a_step_is_divided_among_all_parts_of_the_library():
     assert all(spent > 0 for spent in parts.values())
     files = {file.stem for file in Path(npt.__file__).parent.glob("*.py")}
     assert {stem for stems in anatomy.PARTS.values() for stem in stems} <= files
-    assert anatomy.part_of(npt.attention.__code__.co_filename) == "attention"
-    assert anatomy.part_of(np.__file__) is None
+    assert anatomy.part_of(npt.attention.__code__.co_filename, "attention") == "attention"
+    assert anatomy.part_of(np.__file__, "array") is None
+    helpers = [getattr(npt.layers, name) for name in anatomy.SHARED]
+    assert {anatomy.part_of(f.__wrapped__.__code__.co_filename if hasattr(f, "__wrapped__")
+                            else f.__code__.co_filename, f.__name__) for f in helpers} == {None}
 
 
 # whether all did the same
@@ -308,7 +311,7 @@ def race_of(**more):
 
 
 def everything():
-    train = race_of(flops=3e9, peak=dict.fromkeys(SECONDS, 100.0))
+    train = race_of(flops=3e9, peak={"npt": 100.0, "torch": 100.0, "jax": 50.0})
     decode = {name: {**race_of(rows=rows), "checked": dict.fromkeys(SECONDS, 1.0)}
               for name, rows in (("one", 1), ("batch", 32))}
     held = {"npt": 5 * 2**20, "torch": 50 * 2**20, "jax": 100 * 2**20}
@@ -346,8 +349,11 @@ def test_the_report_says_its_numbers():
     assert "torch.compile is not installed there" in words
     assert "| npt_lib | 600 ms<br><small>5%</small> |" in words
     assert "| npt_lib | 5 MiB<br><small>0.10</small> |" in words
-    assert "| softmax: out of place → in place | 2000 ms | 1000 ms | 2.00<br>" in words
-    assert set(re.findall(r"\((\S+\.svg)\)", words)) == set(pictures)
+    assert "| sgemm | 100 GFLOP/s | 100 GFLOP/s |\n| sgemm of JAX jit | 50 GFLOP/s | 50" in words
+    apart = "".join(SECTIONS[name](everything())[0] for name in APART)
+    assert "| softmax: out of place → in place | 2000 ms | 1000 ms | 2.00<br>" in apart
+    assert "## Each form" not in words and "## Where" not in words
+    assert set(re.findall(r"\((\S+\.svg)\)", words + apart)) == set(pictures)
     assert not re.search(r"^# ", words, re.M) and words.startswith("## ")
 
 
@@ -361,7 +367,9 @@ def test_a_gain_is_told_for_each_form_and_a_setting_once():
            "2.00 times as fast (1.10 to 3.00).\n" in found
     assert "at TINY 500 ms before, 1000 ms after, 0.50 times as fast (0.50 to 0.50, a loss); " \
            "at SMALL" in found and "(0.50 to 2.00, not a gain in every round).\n" in found
-    assert re.findall("<!-- (.*) -->", found) == ["softmax", "freed memory", "threads", "end"]
+    settings = [name for name, *_ in SETTINGS]
+    assert re.findall("<!-- (.*) -->", found) == [*forms.FORMS, *settings, "end"]
+    assert "<!-- Adam -->\n\n**Measured:** not in this run." in found
     assert "<!-- freed memory -->\n\n**Measured:** not in this run." in found
 
 
@@ -378,6 +386,15 @@ def test_a_part_of_the_numbers_is_a_part_of_the_report():
     words, pictures = report(made_up(memory=whole["memory"]))
     assert re.findall(r"^## (.*)", words, re.M) == ["What was measured", "Memory"]
     assert pictures == {}
+
+
+def test_what_is_shown_apart_is_never_of_another_run(tmp_path):
+    write_report(everything(), tmp_path)
+    write_report(made_up(memory=everything()["memory"]), tmp_path)
+    for name in (f"{section}.md" for section in APART):
+        assert (tmp_path / name).read_text() == "*Not measured in this run.*\n"
+    assert set(re.findall(r"Measured:\*\* (.*)", (tmp_path / "gains.md").read_text())) == {
+        "not in this run."}
 
 
 def test_the_report_is_the_same_bytes_again(tmp_path, monkeypatch):

@@ -89,6 +89,11 @@ def test_each_is_a_loop(items, n):
         assert each(lambda: 1) == []
 
 
+def test_one_thread_within_several_is_one():
+    with threads(3), threads(1):
+        assert in_turn()
+
+
 def in_turn():
     """Where each item is worked on, and in what order."""
     order = []
@@ -619,6 +624,23 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_by_rows_too():
     assert not by_rows(q, k, v, np.array(False))[0].any()
 
 
+def test_no_rows_at_all_by_rows(two_for_blas):
+    x = np.zeros((0, 6, 4))
+    y, backward = by_rows(x, x, x, block=12)
+    assert y.shape == x.shape and [d.shape for d in backward(y)] == [x.shape] * 3
+
+
+def test_float16_by_rows_neither_overflows_nor_vanishes():
+    """1,024 equal keys: the sum of their values is beyond float16, a gradient over it below."""
+    q, v = np.zeros((1024, 4), np.float16), np.full((1024, 4), 100, np.float16)
+    dy = np.full((1024, 4), 1e-3, np.float16)
+    (y, backward), (wanted, whole_backward) = by_rows(q, q, v, None, 4096), whole(q, q, v)
+    np.testing.assert_allclose(y, wanted, rtol=2e-3)
+    assert (y > 99).all()
+    np.testing.assert_allclose(backward(dy)[2], whole_backward(dy)[2], rtol=3e-2)
+    assert backward(dy)[2].min() > 9e-4
+
+
 def test_whole_numbers_give_floats_by_rows_too():
     q, k, v = np.random.default_rng(0).integers(-3, 4, (3, 2, 5, 4))
     assert_same_attention(by_rows(q, k, v, block=5), whole(q, k, v), 1e-12)
@@ -682,6 +704,15 @@ def test_weights_by_rows_of_an_attention_alone():
 
 
 # Softmax in two ways: scores that exp takes as they are, and those that are shifted first.
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_softmax_takes_every_float(dtype, size):
+    mask = np.array([[True, True, False], [False, False, False]])
+    w, _ = npt.softmax(np.array([[0, 0, 9], [1, 2, 3]]).astype(dtype) * dtype(size), mask)
+    assert w.dtype == dtype
+    np.testing.assert_array_equal(w, [[0.5, 0.5, 0], [0, 0, 0]])
+
 
 def exact_softmax(x, mask):
     """In long double, shifted, and a masked entry is left out."""

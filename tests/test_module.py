@@ -242,3 +242,16 @@ def test_maps_are_those_that_made_the_output():
     maps = npt.attention_maps(model.forward(src, tgt)[1])
     np.testing.assert_allclose(maps["decoder.1.cross"], 0.25, rtol=1e-5)
     assert np.abs(maps["decoder.0.cross"] - 0.25).max() > 1e-3
+
+
+def test_a_state_in_column_order_changes_nothing():
+    """As M.T is: the embedding's gradient once went to a copy of the table's gradient."""
+    plain, turned = (npt.Embedding(5, 3, np.random.default_rng(0)) for _ in range(2))
+    turned.load_state_dict({"table": np.asfortranarray(plain.table.value)})
+    outside = npt.Embedding(5, 3, np.random.default_rng(0))
+    outside.table.value = np.asfortranarray(plain.table.value)
+    for layer in (plain, turned, outside):
+        _, backward = layer.forward(np.array([1, 4, 1]))
+        backward(np.ones((3, 3), np.float32))
+        np.testing.assert_array_equal(layer.table.grad[:, 0], [0, 2, 0, 0, 1])
+    assert turned.table.value.flags.c_contiguous

@@ -42,9 +42,10 @@ CONTESTANTS = {c.key: c for c in (
 )}
 # settings of training, before and after: what it is called, at which sizes, and the two variants
 SETTINGS = (
-    ("freed memory", ("SMALL", "MEDIUM"), ("handed back", "bare"), ("kept", "bare keep")),
+    ("freed memory", ("SMALL", "MEDIUM"), ("handed back", "bare"), ("reused", "bare reuse")),
+    ("all of it", ("SMALL", "MEDIUM"), ("reused", "bare reuse"), ("kept", "bare keep")),
     ("threads", ("TINY", "SMALL", "MEDIUM"), ("in BLAS alone", "one-thread"),
-     ("parts of the batch", "")),
+     ("as train shares them", "")),
 )
 FORMS = Contestant("forms", "forms", "forms", "numpy", ("compare",))
 ANATOMY = Contestant("anatomy", "anatomy", "anatomy", "numpy", ("kinds", "parts"))

@@ -22,7 +22,9 @@ __all__ = ["KINDS", "about"]
 
 PARTS = {"linear layers": ("layers", "feed_forward", "multihead"), "attention": ("attention",),
          "layer norm": ("norm",), "embeddings, logits, loss": ("embedding", "loss"),
-         "Adam and clipping": ("optim",)}
+         "Adam and clipping": ("optim", "flat")}
+SHARED = ("softmax_in_place", "exp_in_place", "softmax_gradient", "sum_rows", "row_sum", "filled",
+          "limits")             # helpers of several parts: their time is the caller's
 REST = "all else"
 
 
@@ -87,20 +89,20 @@ def by_part(stats: pstats.Stats) -> dict[str, float]:
     """A function's own time goes to its part; what is no part's, to the part that called it."""
     spent: dict[str, float] = defaultdict(float, dict.fromkeys([*PARTS, REST], 0.0))
     rows: dict[tuple, tuple] = vars(stats)["stats"]
-    for function, (_, _, own, _, callers) in rows.items():
-        if part := part_of(function[0]):
+    for (file, _, name), (_, _, own, _, callers) in rows.items():
+        if part := part_of(file, name):
             spent[part] += own
             continue
-        for caller, (_, _, _, whole) in callers.items():
-            if part := part_of(caller[0]):
+        for (file, _, name), (_, _, _, whole) in callers.items():
+            if part := part_of(file, name):
                 spent[part] += whole
     return dict(spent)
 
 
-def part_of(file: str) -> str | None:
-    """The part that a file of the library belongs to, None for any other file."""
+def part_of(file: str, function: str) -> str | None:
+    """The part that a function of the library belongs to, None for any other and for helpers."""
     path = PurePath(file)
-    if path.parent.name != "npt_lib":
+    if path.parent.name != "npt_lib" or function in SHARED:
         return None
     return next((part for part, stems in PARTS.items() if path.stem in stems), REST)
 

@@ -13,6 +13,7 @@ from benchmarks.contestants.forms_layers import LAYERS
 from benchmarks.contestants.forms_model import MODEL
 from benchmarks.contestants.forms_parts import Form
 from benchmarks.contestants.npt import about
+from benchmarks.race import SETTLE
 
 __all__ = ["FORMS", "KINDS", "about"]
 
@@ -31,11 +32,17 @@ def comparing(name: str) -> Job:
     times = max(1, round(TURN / max(once(form.before), once(form.after))))
 
     def job(n: int) -> list[Any]:
-        seconds = [(once(form.before, times), once(form.after, times)) for _ in range(n)]
+        seconds = [(settled(form.before, times), settled(form.after, times)) for _ in range(n)]
         before, after = zip(*seconds, strict=True)
         return [form.old, form.new, before, after]
 
     return job
+
+
+def settled(run: Callable[[], Any], times: int) -> float:
+    """The same after a pause, in which the threads of what ran before have gone to sleep."""
+    time.sleep(SETTLE)
+    return once(run, times)
 
 
 def once(run: Callable[[], Any], times: int = 1) -> float:

@@ -93,13 +93,13 @@ def decoding(size: Size, weights: str, n_rows: int) -> Job:
 
 
 def attending(n: int) -> Job:
-    """Attention over n positions, forwards and backwards; the sums of squared gradients."""
+    """Attention over n positions, forwards and backwards; the squares of all, summed."""
     inputs = [jnp.asarray(x) for x in attention_inputs(n)]
 
     @jax.jit
     def both(q, k, v, dy):
-        _, backward = jax.vjp(lambda q, k, v: model.attention(q, k, v, None), q, k, v)
-        return [jnp.vdot(d, d) for d in backward(dy)]
+        y, backward = jax.vjp(lambda q, k, v: model.attention(q, k, v, None), q, k, v)
+        return [jnp.vdot(x, x) for x in (y, *backward(dy))]
 
     return lambda times: [[float(d) for d in both(*inputs)] for _ in range(times)][-1]
 

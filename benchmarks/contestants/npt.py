@@ -8,6 +8,7 @@ import npt_lib as npt
 from benchmarks.blas import blas
 from benchmarks.contestants import Job, Kinds
 from benchmarks.sizes import BOS, LR, MAX_LEN, N_TOKENS, SMOOTHING, Size, attention_inputs, batches
+from npt_lib.memory import reuse_memory
 
 
 def about() -> dict[str, str]:
@@ -25,13 +26,20 @@ def model_of(size: Size, dropout: float = 0.0, weights: str | None = None) -> np
     return model
 
 
+def prepare_memory(variant: str) -> None:
+    if "keep" in variant:
+        npt.keep_memory()
+    elif "reuse" in variant:
+        reuse_memory()
+
+
 def training(size: Size, weights: str, dropout: float = 0.0, variant: str = "") -> Job:
     """n steps of train; the losses. Its settings are the defaults, but for what variant names.
 
-    keep: freed memory is kept. one-thread: the batch stays whole. bare: train_step by itself.
+    keep, reuse: what becomes of freed memory. one-thread: the batch stays whole. bare: train_step
+    by itself, which leaves both alone.
     """
-    if "keep" in variant:
-        npt.keep_memory()
+    prepare_memory(variant)
     model = model_of(size, dropout, weights)
     optimizer = npt.Adam(model.parameters(), LR)
     data = cycle(batches(size))
@@ -66,14 +74,13 @@ def decoding(size: Size, weights: str, n_rows: int) -> Job:
 
 
 def attending(n: int, variant: str = "") -> Job:
-    """Attention over n positions, forwards and backwards; the sums of squared gradients."""
-    if "keep" in variant:
-        npt.keep_memory()
+    """Attention over n positions, forwards and backwards; the squares of all, summed."""
+    prepare_memory(variant or "reuse")              # as train does
     q, k, v, dy = attention_inputs(n)
 
     def both() -> list[float]:
-        _, backward = npt.attention(q, k, v)
-        return [float(np.vdot(d, d)) for d in backward(dy)]
+        y, backward = npt.attention(q, k, v)
+        return [float(np.vdot(x, x)) for x in (y, *backward(dy))]
 
     return lambda times: [both() for _ in range(times)][-1]
 

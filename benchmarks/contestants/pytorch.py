@@ -79,13 +79,14 @@ def decoding(size: Size, weights: str, n_rows: int) -> Job:
 
 
 def attending(n: int) -> Job:
-    """Attention over n positions, forwards and backwards; the sums of squared gradients."""
+    """Attention over n positions, forwards and backwards; the squares of all, summed."""
     *inputs, dy = torch.from_numpy(attention_inputs(n)).unbind(0)
     leaves = [x.requires_grad_() for x in inputs]
 
     def both() -> list[float]:
         y = F.scaled_dot_product_attention(*leaves)
-        return [(d * d).sum().item() for d in torch.autograd.grad(y, leaves, dy)]
+        gradients = torch.autograd.grad(y, leaves, dy)
+        return [(x * x).sum().item() for x in (y.detach(), *gradients)]
 
     return lambda times: [both() for _ in range(times)][-1]
 

@@ -11,29 +11,29 @@ from benchmarks.writing.sections import decoding, dropout, memory, training
 SECTIONS = {"train": training, "dropout": dropout, "memory": memory, "decode": decoding,
             "attention": attention, "forms": forms, "profile": profile}
 APART = ("forms", "profile")           # sections that a page of the book shows by themselves
+NOT_THERE = "*Not measured in this run.*"
 
 
 def write_report(results: Results, folder: Path) -> None:
     """report.md, its plots, and a file for each section that is shown apart, into the folder."""
     words, pictures = report(results)
     for section in APART:
-        if results.get(section):
-            (folder / f"{section}.md").write_text(SECTIONS[section](results)[0] + "\n", "utf8")
-    if results.get("forms"):
-        (folder / "gains.md").write_text(gains(results), "utf8")
+        text = SECTIONS[section](results)[0] if results.get(section) else NOT_THERE
+        (folder / f"{section}.md").write_text(text + "\n", "utf8")
+    (folder / "gains.md").write_text(gains(results), "utf8")
     for name, picture in pictures.items():
         (folder / name).write_text(picture.svg + "\n", "utf8")
     (folder / "report.md").write_text(words, "utf8")
 
 
 def report(results: Results) -> tuple[str, Pictures]:
-    """The Markdown, and the pictures that it shows by their file names."""
+    """The Markdown of all sections that are not shown apart, and the pictures of all, by name."""
     parts = [opening(results), summary(results)]
     pictures: Pictures = {}
     for name, section in SECTIONS.items():
         if results.get(name):
             words, drawn = section(results)
-            parts.append(words)
+            parts += [words] if name not in APART else []
             pictures |= drawn
     return "\n".join(filter(None, parts)), pictures
 

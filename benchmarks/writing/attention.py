@@ -26,7 +26,8 @@ def attention(results: Results) -> tuple[str, Pictures]:
                              for n, numbers in by_n.items()})
     return f"""## Attention by length
 
-One sequence, 4 heads of 64, no mask, forwards and backwards; columns are positions.
+One sequence, 4 heads of 64, no mask, forwards and backwards, as in training; columns are
+positions.
 
 {ratio_table(results, by_n)}
 {verdicts(results, by_n)}

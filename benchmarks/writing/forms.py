@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.contestants import SETTINGS
+from benchmarks.contestants.forms import FORMS
 from benchmarks.writing import charts, prose
 from benchmarks.writing.parts import Pictures, Results, figure
 from benchmarks.writing.stats import Range
@@ -40,7 +41,8 @@ def gain_of(form: Mapping[str, Any]) -> Range:
 
 def gains(results: Results) -> str:
     """A sentence for each form, after a comment with its name: a page takes them one by one."""
-    found = {form["name"]: sentence(form) for form in results["forms"]}
+    found = dict.fromkeys(FORMS, "not in this run")
+    found |= {form["name"]: sentence(form) for form in results.get("forms", [])}
     for setting, *_ in SETTINGS:                     # one sentence for all of its sizes
         sizes = [name for name in found if name.startswith(f"{setting}, ")]
         said = "; ".join(f"at {name.split(', ')[1]} {found.pop(name)}" for name in sizes)
