@@ -9,7 +9,8 @@ from npt_lib.module import Array, Backward
 from npt_lib.require import as_ids, check_attention
 from npt_lib.threads import all_threads, each
 
-LONG = 1 << 19                 # scores T * S: more are never made at a time
+LONG = 1 << 20                 # scores T * S, beyond which a table of them is never made whole
+BLOCK = 1 << 19                # scores that are made at a time then
 
 
 def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, Backward]:
@@ -44,7 +45,7 @@ def whole(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Arra
 
 
 def by_rows(
-    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = LONG
+    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = BLOCK
 ) -> tuple[Array, Backward]:
     """Attention for long sequences: a few queries at a time, and their weights not kept.
 

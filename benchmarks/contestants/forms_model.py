@@ -13,7 +13,7 @@ from npt_lib.tasks import number_words
 
 
 def attention() -> Form:
-    q, k, v, dy = attention_inputs(1024)
+    q, k, v, dy = attention_inputs(1280)
     c = np.float32(1 / math.sqrt(q.shape[-1]))
 
     def before() -> list[Array]:
@@ -96,5 +96,5 @@ def decoding() -> Form:
                 lambda: [written(model, src)])
 
 
-MODEL = {"attention, 1,024 positions": attention, "Adam": adam, "padding": padding,
+MODEL = {"attention, 1,280 positions": attention, "Adam": adam, "padding": padding,
          "decoding": decoding}
