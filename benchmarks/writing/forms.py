@@ -25,9 +25,10 @@ def forms(results: Results) -> tuple[str, Pictures]:
     losers = f"No gain here: {'; '.join(lost)}.\n\n" if lost else ""
     words = f"""## Each form, before and after
 
-What a textbook writes and what the library does, in turn in one process that keeps freed memory
-(the last few, which are settings of train, in a process each); the gain is the time before over
-the time after, within a round: **over 1 is faster**.
+What a textbook writes and what the library does, in turn in one process that keeps freed memory;
+the last rows are settings of train, in a process each. The gain is the time before over the time
+after, the median of {3 * results["rounds"]} rounds ({results["rounds"]} for settings), with the
+least and the most below it: **over 1 is faster**.
 
 {prose.table(["form", "before", "after", "gain"], rows)}
 {losers}{figure("forms.svg", picture)}"""
