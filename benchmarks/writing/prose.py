@@ -49,17 +49,17 @@ def verdict(seconds: Seconds, titles: Mapping[str, str], key: str = "npt") -> st
 
 
 def in_short(by_name: Mapping[str, Seconds], titles: Mapping[str, str], key: str = "npt") -> str:
-    """Where npt_lib is faster than everyone in every round, and where it is not, and than whom."""
-    ahead, behind = [], []
+    """Where npt_lib is faster in every round: than all others, than all but some, than nobody."""
+    places: dict[str, list[str]] = {}
     for name, seconds in by_name.items():
-        found = compared(seconds, key, rivals(seconds, key))
+        others = rivals(seconds, key)
+        found = compared(seconds, key, others)
         unbeaten = [titles[other] for other in [*found["slower"], *found["level"]]]
-        if unbeaten:
-            behind.append(f"at {name} **not** faster than {listed(unbeaten)}")
-        else:
-            ahead.append(name)
-    first = [f"faster than all others at {listed(ahead)}"] if ahead else []
-    return "; ".join(first + behind)
+        whom = ("all others" if not unbeaten else "**nobody**" if len(unbeaten) == len(others)
+                else f"all **but** {listed(unbeaten)}")
+        places.setdefault(whom, []).append(name)
+    return "faster than " + "; than ".join(
+        f"{whom} at {listed(names)}" for whom, names in places.items())
 
 
 def rivals(seconds: Seconds, key: str) -> list[str]:
