@@ -67,13 +67,12 @@ def sections(options: argparse.Namespace, present: list[Contestant]) -> dict[str
     """What measures each part of results.json."""
     sizes, rounds = [SIZES[name] for name in options.sizes], options.rounds
     lengths = measure.LENGTHS[:1] if options.quick else measure.LENGTHS
-    few = max(2, rounds // 2)
     return {
         "train": lambda: {s.name: measure.training(s, present, rounds) for s in sizes},
         "dropout": lambda: measure.training_with_dropout(SIZES["SMALL"], present, rounds),
         "memory": lambda: {s.name: measure.memory(s, present) for s in sizes},
         "decode": lambda: {s.name: measure.decoding(s, present, rounds) for s in sizes},
-        "attention": lambda: {str(n): measure.attention(n, present, few) for n in lengths},
+        "attention": lambda: {str(n): measure.attention(n, present, rounds) for n in lengths},
         "forms": lambda: measure.forms(rounds) + measure.settings(sizes, rounds),
         "profile": lambda: {s.name: measure.profile(s, rounds) for s in sizes
                             if s.name in PROFILED},

@@ -45,9 +45,9 @@ def opening(results: Results) -> str:
     return f"""## What was measured
 
 The same models, from the same weights, on the same data, by each contestant in a process of its
-own: all were started and warmed up, then took turns, {results["rounds"]} rounds of one turn each
-(half for attention), and a ratio is between two turns of one round. A cell is the
-median ratio to {to(results)}, with the least and the most below it.
+own: all were started and warmed up, then took turns, {results["rounds"]} rounds of one turn each,
+and a ratio is between two turns of one round. A cell is the median ratio to {to(results)},
+with the least and the most below it.
 **Under 1 is faster.**{missing}
 
 {machine}"""

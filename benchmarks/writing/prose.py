@@ -43,7 +43,7 @@ def verdict(seconds: Seconds, titles: Mapping[str, str], key: str = "npt") -> st
     found = compared(seconds, key, rivals(seconds, key))
     parts = [f"{words} {listed([f'{titles[k]} ({r.median:.2f})' for k, r in found[kind].items()])}"
              for kind, words in (("faster", "faster than"), ("slower", "**slower than**"),
-                                 ("level", "neither faster nor slower in every round than"))
+                                 ("level", "now faster, now slower than"))
              if found[kind]]
     return "; ".join(parts) if parts else "nothing to compare with"
 
