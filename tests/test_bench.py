@@ -343,7 +343,8 @@ def test_the_report_says_its_numbers():
     words, pictures = report(everything())
     assert "| npt_lib | 0.50<br><small>0.30–0.90</small> | 0.50" in words
     assert "| PyTorch eager | 1 | 1 |" in words
-    assert "- TINY: faster than PyTorch eager (0.50); now faster, now slower than JAX jit (1.20)." in words
+    assert ("- TINY: faster than PyTorch eager (0.50); now faster, now slower than JAX jit (1.20)."
+            in words)
     assert "- A training step: faster than all **but** JAX jit at TINY and SMALL." in words
     assert "torch.compile is not installed there" in words
     assert "| npt_lib | 600 ms<br><small>5%</small> |" in words
