@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import numpy as np
 import torch
-from parity_runs import MAX_NORM, SMOOTHING, cast, inputs_of, module_of
+from parity_runs import MAX_NORM, SMOOTHING, inputs_of, module_of
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
@@ -115,18 +115,9 @@ TWINS = {
 }
 
 
-def theirs_in_float32(case, given):
-    """The same in float32: how far PyTorch's own rounding takes it."""
-    torch.set_default_dtype(torch.float32)
-    try:
-        return theirs(case, {name: cast(x, np.float32) for name, x in given.items()}, np.float32)
-    finally:
-        torch.set_default_dtype(torch.float64)
-
-
-def theirs(case, given, dtype=np.float64):
+def theirs(case, given):
     """What parity_runs.ours returns, from PyTorch."""
-    module = module_of(case, given, dtype)
+    module = module_of(case, given)
     build, run = TWINS.get(case.name) or TWINS[case.covers]
     twin = build(module)
     if module:
