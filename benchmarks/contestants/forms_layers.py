@@ -24,8 +24,8 @@ def precision() -> Form:
     return Form("float64", "float32", lambda: both(double, x64, dy64), lambda: both(single, x, dy))
 
 
-def softmax() -> Form:
-    scores = normal(8, H, 256, 256)
+def softmax(*shape: int) -> Form:
+    scores = normal(*shape)
 
     def before() -> list[Array]:
         shifted = scores - scores.max(axis=-1, keepdims=True)
@@ -41,16 +41,9 @@ def softmax() -> Form:
     return Form("a new array each line", "in place", before, after)
 
 
-def shift() -> Form:
-    scores = normal(SIZE.batch, H, SIZE.n_tgt, SIZE.n_src)
-
-    def before() -> list[Array]:
-        w = scores - scores.max(axis=-1, keepdims=True)
-        np.exp(w, out=w)
-        w /= w.sum(axis=-1, keepdims=True)
-        return [w]
-
-    return Form("the largest of each row, np.sum", "npt_lib's", before,
+def shift(*shape: int) -> Form:
+    scores = normal(*shape)
+    return Form("the largest of each row, np.sum", "npt_lib's", softmax(*shape).after,
                 lambda: [softmax_in_place(scores.copy())])
 
 
@@ -133,8 +126,8 @@ def dropout() -> Form:
 
 LAYERS = {
     "precision of Linear": precision,
-    "softmax": softmax,
-    "softmax of short rows": shift,
+    "softmax": lambda: softmax(8, H, 256, 256),
+    "softmax of short rows": lambda: shift(SIZE.batch, H, SIZE.n_tgt, SIZE.n_src),
     "bias gradient": bias_gradient,
     "layer norm": layer_norm,
     "ReLU backward": relu_backward,
