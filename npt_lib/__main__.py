@@ -53,9 +53,8 @@ def learning() -> tuple[bool, str]:
     """Learn three phrases by heart, and write them."""
     task, rng = phrases(), np.random.default_rng(0)
     model = npt.Transformer(task.config(d_model=32, d_ff=64, dropout=0.0), rng)
-    src, tgt = task.arrays()
-    npt.train(model, npt.Adam(model.parameters(), lr=3e-3), npt.Batches(src, tgt, 3, rng), rng, 100)
-    written = task.tgt_tokenizer.decode_batch(npt.greedy(model, src, 8))
+    npt.train(model, npt.Adam(model.parameters(), lr=3e-3), task.batches(3, rng), rng, 100)
+    written = task.tgt_tokenizer.decode_batch(npt.greedy(model, task.arrays()[0], 8))
     right = sum(text == target for text, (_, target) in zip(written, task.train, strict=True))
     return right == 3, f"phrases learned by heart in 100 steps: {right} of 3"
 

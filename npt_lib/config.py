@@ -1,9 +1,14 @@
-"""The sizes of a Transformer, checked once, in one place."""
+"""The sizes of a Transformer, checked once, in one place, and the parts that they make."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
-from npt_lib.feed_forward import check_activation
-from npt_lib.require import check_heads
+from npt_lib.embedding import LearnedPositions, SinusoidalPositions
+from npt_lib.feed_forward import FeedForward, check_activation
+from npt_lib.module import Module, Rng
+from npt_lib.multi_head_attention import CrossAttention, SelfAttention
+from npt_lib.norm import Dropout, LayerNorm
+from npt_lib.require import check_count, check_flag, check_heads, check_share
 
 POSITIONS = ("sinusoidal", "learned")
 
@@ -13,7 +18,10 @@ class Config:
     """Every size and choice of an encoder-decoder; frozen, so a model cannot drift from it.
 
     Defaults follow the paper in kind (post-norm, ReLU, sinusoidal positions), not in size.
-    tie_embeddings: the output layer shares the target embedding's table.
+    tie_embeddings: the output layer shares the target embedding's table; share_embeddings: so do
+    source and target. n_decoder_layers: n_layers if None. final_norm: at the end of a stack, in
+    pre-norm alone if None. To exchange a part, make it in a subclass's ``make_…``: the model,
+    its decoding and its checkpoints follow.
     """
 
     n_src_vocab: int
@@ -31,31 +39,71 @@ class Config:
     eos_id: int = 2
     activation: str = "relu"
     positions: str = "sinusoidal"
+    n_decoder_layers: int | None = None
+    share_embeddings: bool = False
+    scale_embeddings: bool = True
+    output_bias: bool = False
+    final_norm: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_src_vocab", "n_tgt_vocab", "d_model", "n_heads", "d_ff",
-                     "n_layers", "max_len"):
-            value = getattr(self, name)
-            if not is_whole(value) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        for field in fields(Config):
+            name, value = field.name, getattr(self, field.name)
+            if field.type is int or (name == "n_decoder_layers" and value is not None):
+                self._set(name, check_count(name, value, 0 if name.endswith("_id") else 1))
+            if field.type is bool or (name == "final_norm" and value is not None):
+                self._set(name, check_flag(name, value))
+        self._set("dropout", check_share("dropout", self.dropout))
         check_heads(self.d_model, self.n_heads)
         check_activation(self.activation)
-        if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
-        if self.positions not in POSITIONS:
+        if not isinstance(self.positions, str) or self.positions not in POSITIONS:
             raise ValueError(f"positions must be one of {POSITIONS}, got {self.positions!r}.")
+        if self.share_embeddings and self.n_src_vocab != self.n_tgt_vocab:
+            raise ValueError(f"share_embeddings needs vocabularies of one size, got "
+                             f"n_src_vocab={self.n_src_vocab}, n_tgt_vocab={self.n_tgt_vocab}.")
         self._check_special_ids()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def _check_special_ids(self) -> None:
         special = {"pad_id": self.pad_id, "bos_id": self.bos_id, "eos_id": self.eos_id}
         for name, value in special.items():
-            if not is_whole(value) or not 0 <= value < self.n_tgt_vocab:
+            if value >= self.n_tgt_vocab:
                 raise ValueError(
                     f"{name}={value} is outside the target vocabulary of {self.n_tgt_vocab}."
                 )
         if len(set(special.values())) < 3:
             raise ValueError(f"pad_id, bos_id and eos_id must differ, got {special}.")
 
+    # the parts: override one to exchange it everywhere
 
-def is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    def make_self_attention(self, rng: Rng) -> Module:
+        """Has forward(x, mask, rng) -> (y, backward); start and step are optional."""
+        return SelfAttention(self.d_model, self.n_heads, rng)
+
+    def make_cross_attention(self, rng: Rng) -> Module:
+        """Has forward(x, memory, mask, rng) -> (y, backward); start and step are optional."""
+        return CrossAttention(self.d_model, self.n_heads, rng)
+
+    def make_feed_forward(self, rng: Rng) -> Module:
+        """Has forward(x, rng) -> (y, backward)."""
+        return FeedForward(self.d_model, self.d_ff, rng, self.activation)
+
+    def make_norm(self) -> Module:
+        """Has forward(x) -> (y, backward)."""
+        return LayerNorm(self.d_model)
+
+    def make_final_norm(self) -> Module | None:
+        """What a stack ends in: a norm in pre-norm, where no block ends in one."""
+        wanted = self.pre_norm if self.final_norm is None else self.final_norm
+        return self.make_norm() if wanted else None
+
+    def make_dropout(self) -> Module:
+        """Has forward(x, rng) -> (y, backward)."""
+        return Dropout(self.dropout)
+
+    def make_positions(self, rng: Rng) -> Module:
+        """Has forward(x, start) -> (y, backward), where start is the first vector's position."""
+        if self.positions == "learned":
+            return LearnedPositions(self.max_len, self.d_model, rng)
+        return SinusoidalPositions(self.max_len, self.d_model)

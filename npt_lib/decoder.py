@@ -1,12 +1,19 @@
 """The decoder block and the stack of them: chapter 8."""
 
+from typing import Any
+
 import numpy as np
 
 from npt_lib.config import Config
-from npt_lib.feed_forward import FeedForward
 from npt_lib.module import Array, Backward, Module, Rng
-from npt_lib.multihead import CrossAttention, KVCache, SelfAttention
-from npt_lib.norm import Dropout, LayerNorm
+from npt_lib.multi_head_attention import (
+    check_blocks,
+    start_cross,
+    start_self,
+    step_cross,
+    step_self,
+)
+from npt_lib.norm import norm_order
 
 
 class DecoderBlock(Module):
@@ -19,12 +26,12 @@ class DecoderBlock(Module):
 
     def __init__(self, config: Config, rng: Rng):
         self.pre_norm = config.pre_norm
-        self.attn = SelfAttention(config.d_model, config.n_heads, rng)
-        self.cross = CrossAttention(config.d_model, config.n_heads, rng)
-        self.ffn = FeedForward(config.d_model, config.d_ff, rng, config.activation)
-        self.norm1, self.norm2 = LayerNorm(config.d_model), LayerNorm(config.d_model)
-        self.norm3 = LayerNorm(config.d_model)
-        self.drop = Dropout(config.dropout)
+        self.attn = config.make_self_attention(rng)
+        self.cross = config.make_cross_attention(rng)
+        self.ffn = config.make_feed_forward(rng)
+        self.norm1, self.norm2 = config.make_norm(), config.make_norm()
+        self.norm3 = config.make_norm()
+        self.drop = config.make_dropout()
 
     def forward(
         self,
@@ -34,79 +41,58 @@ class DecoderBlock(Module):
         memory_mask: Array | None = None,
         rng: Rng | None = None,
     ) -> tuple[Array, Backward]:
-        run = self._pre_norm if self.pre_norm else self._post_norm
-        return run(x, memory, mask, memory_mask, rng)
-
-    def _post_norm(
-        self, x: Array, memory: Array, mask: Array | None,
-        memory_mask: Array | None, rng: Rng | None,
-    ) -> tuple[Array, Backward]:
-        h, attn_backward = self.attn.forward(x, mask)
+        before, after = norm_order(self.pre_norm)
+        h, before1_backward = before(self.norm1, x)
+        h, attn_backward = self.attn.forward(h, mask, rng)
         h, drop1_backward = self.drop.forward(h, rng)
-        a, norm1_backward = self.norm1.forward(x + h)
-        h, cross_backward = self.cross.forward(a, memory, memory_mask)
+        a, after1_backward = after(self.norm1, x + h)
+        h, before2_backward = before(self.norm2, a)
+        h, cross_backward = self.cross.forward(h, memory, memory_mask, rng)
         h, drop2_backward = self.drop.forward(h, rng)
-        c, norm2_backward = self.norm2.forward(a + h)
-        h, ffn_backward = self.ffn.forward(c)
+        c, after2_backward = after(self.norm2, a + h)
+        h, before3_backward = before(self.norm3, c)
+        h, ffn_backward = self.ffn.forward(h, rng)
         h, drop3_backward = self.drop.forward(h, rng)
-        y, norm3_backward = self.norm3.forward(c + h)
+        y, after3_backward = after(self.norm3, c + h)
 
         def backward(dy: Array) -> tuple[Array, Array]:
-            dc = norm3_backward(dy)
-            dc = dc + ffn_backward(drop3_backward(dc))
-            da = norm2_backward(dc)
+            dc = after3_backward(dy)
+            dc = dc + before3_backward(ffn_backward(drop3_backward(dc)))
+            da = after2_backward(dc)
             dh, dmemory = cross_backward(drop2_backward(da))
-            dx = norm1_backward(da + dh)
-            return dx + attn_backward(drop1_backward(dx)), dmemory
+            da = da + before2_backward(dh)
+            dx = after1_backward(da)
+            return dx + before1_backward(attn_backward(drop1_backward(dx))), dmemory
 
         return y, backward
 
-    def _pre_norm(
-        self, x: Array, memory: Array, mask: Array | None,
-        memory_mask: Array | None, rng: Rng | None,
-    ) -> tuple[Array, Backward]:
-        h, norm1_backward = self.norm1.forward(x)
-        h, attn_backward = self.attn.forward(h, mask)
-        h, drop1_backward = self.drop.forward(h, rng)
-        a = x + h
-        h, norm2_backward = self.norm2.forward(a)
-        h, cross_backward = self.cross.forward(h, memory, memory_mask)
-        h, drop2_backward = self.drop.forward(h, rng)
-        c = a + h
-        h, norm3_backward = self.norm3.forward(c)
-        h, ffn_backward = self.ffn.forward(h)
-        h, drop3_backward = self.drop.forward(h, rng)
-        y = c + h
+    def start(self, memory: Array, memory_mask: Array | None, max_len: int) -> "BlockCache":
+        """An empty past with room for max_len positions, and what there is to see of memory."""
+        return BlockCache(start_self(self.attn, len(memory), max_len),
+                          start_cross(self.cross, memory, memory_mask))
 
-        def backward(dy: Array) -> tuple[Array, Array]:
-            dc = dy + norm3_backward(ffn_backward(drop3_backward(dy)))
-            dh, dmemory = cross_backward(drop2_backward(dc))
-            da = dc + norm2_backward(dh)
-            return da + norm1_backward(attn_backward(drop1_backward(da))), dmemory
-
-        return y, backward
-
-    def step(self, x: Array, cache: "BlockCache", memory_mask: Array | None) -> Array:
-        """The newest position alone, (B, 1, D): forward without dropout and without a way back."""
-        if self.pre_norm:
-            a = x + self.attn.step(self.norm1(x), cache.past)
-            c = a + self.cross.step(self.norm2(a), cache.k, cache.v, memory_mask)
-            return c + self.ffn(self.norm3(c))
-        a = self.norm1(x + self.attn.step(x, cache.past))
-        c = self.norm2(a + self.cross.step(a, cache.k, cache.v, memory_mask))
-        return self.norm3(c + self.ffn(c))
+    def step(self, x: Array, cache: "BlockCache") -> Array:
+        """The next positions alone, (B, T, D): forward without dropout and without a way back."""
+        before, after = norm_order(self.pre_norm)
+        h, _ = before(self.norm1, x)
+        a, _ = after(self.norm1, x + step_self(self.attn, h, cache.past))
+        h, _ = before(self.norm2, a)
+        c, _ = after(self.norm2, a + step_cross(self.cross, h, cache.memory))
+        h, _ = before(self.norm3, c)
+        y, _ = after(self.norm3, c + self.ffn(h))
+        return y
 
 
 class BlockCache:
-    """What one block keeps while decoding: its own past, and the memory's keys and values."""
+    """What one block keeps while decoding: of its own past, and of the memory."""
 
-    def __init__(self, past: KVCache, k: Array, v: Array):
-        self.past, self.k, self.v = past, k, v
+    def __init__(self, past: Any, memory: Any):
+        self.past, self.memory = past, memory
 
     def select(self, rows: Array) -> None:
         """Keep these rows, in this order; a row may appear several times."""
         self.past.select(rows)
-        self.k, self.v = self.k[rows], self.v[rows]
+        self.memory.select(rows)
 
 
 class Decoder(Module):
@@ -118,8 +104,9 @@ class Decoder(Module):
     """
 
     def __init__(self, config: Config, rng: Rng):
-        self.blocks = [DecoderBlock(config, rng) for _ in range(config.n_layers)]
-        self.norm = LayerNorm(config.d_model) if config.pre_norm else None
+        n_blocks = config.n_decoder_layers or config.n_layers
+        self.blocks = [DecoderBlock(config, rng) for _ in range(n_blocks)]
+        self.norm = config.make_final_norm()
 
     def forward(
         self,
@@ -145,18 +132,13 @@ class Decoder(Module):
 
         return y, backward
 
-    def start(self, memory: Array, max_len: int) -> list[BlockCache]:
-        """For each block an empty past with room for max_len, and the memory's keys and values."""
-        B, _, D = memory.shape
-        caches = []
-        for block in self.blocks:
-            H = block.attn.n_heads
-            past = KVCache(B, H, max_len, D // H, memory.dtype)
-            caches.append(BlockCache(past, *block.cross.remember(memory)))
-        return caches
+    def start(self, memory: Array, memory_mask: Array | None, max_len: int) -> list[BlockCache]:
+        """What each block keeps while the model writes up to max_len tokens."""
+        check_blocks(self.blocks)
+        return [block.start(memory, memory_mask, max_len) for block in self.blocks]
 
-    def step(self, x: Array, caches: list[BlockCache], memory_mask: Array | None) -> Array:
-        """The newest position alone, (B, 1, D), through all blocks."""
+    def step(self, x: Array, caches: list[BlockCache]) -> Array:
+        """The next positions alone, (B, T, D), through all blocks."""
         for block, cache in zip(self.blocks, caches, strict=True):
-            x = block.step(x, cache, memory_mask)
+            x = block.step(x, cache)
         return self.norm(x) if self.norm else x

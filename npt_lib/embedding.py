@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from npt_lib.layers import normal
+from npt_lib.layers import normal, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
-from npt_lib.require import check_floats, check_ids, check_length, check_width
+from npt_lib.require import check_count, check_flag, check_ids, check_length, check_width
 
 
 class Embedding(Module):
@@ -18,10 +18,8 @@ class Embedding(Module):
     """
 
     def __init__(self, n_vocab: int, d_model: int, rng: Rng):
-        if n_vocab < 1 or d_model < 1:
-            raise ValueError(f"Embedding needs a vocabulary and a width of at least 1, "
-                             f"got n_vocab={n_vocab} and d_model={d_model}.")
-        self.table = Parameter(normal((n_vocab, d_model), 1 / math.sqrt(d_model), rng))
+        n_vocab, D = check_count("n_vocab", n_vocab), check_count("d_model", d_model)
+        self.table = Parameter(normal((n_vocab, D), 1 / math.sqrt(D), rng))
 
     def forward(self, ids: Array) -> tuple[Array, Backward]:
         table = self.table.value
@@ -40,12 +38,18 @@ class Embedding(Module):
 class Unembedding(Module):
     """Scores for the next token: how well a vector matches each row of the table.
 
-    x is (..., D), the logits are (..., V). Hand over an Embedding's table to tie the two.
+    x is (..., D), the logits are (..., V). Hand over an Embedding's table to tie the two. With
+    bias=True each token has a score of its own besides.
     Backward: returns dx. Built in chapter 5.
     """
 
-    def __init__(self, table: Parameter):
+    def __init__(self, table: Parameter, bias: bool = False):
+        if not isinstance(table, Parameter) or table.value.ndim != 2:
+            raise ValueError(f"Unembedding needs a Parameter (V, D), such as an Embedding's table, "
+                             f"got {table!r}.")
         self.table = table
+        n_vocab, dtype = len(table.value), table.value.dtype
+        self.b = Parameter(np.zeros(n_vocab, dtype)) if check_flag("bias", bias) else None
 
     def forward(self, x: Array) -> tuple[Array, Backward]:
         table = self.table.value
@@ -53,10 +57,14 @@ class Unembedding(Module):
         check_width("Unembedding", x, D)
         rows = x.reshape(-1, D)                       # (N, D)
         y = rows @ table.T                            # (N, V)
+        if self.b:
+            y += self.b.value
 
         def backward(dy: Array) -> Array:
             dys = dy.reshape(-1, V)
             self.table.add_grad(dys.T @ rows)
+            if self.b:
+                self.b.add_grad(sum_rows(dys))
             return (dys @ table).reshape(x.shape)
 
         return y.reshape(*x.shape[:-1], V), backward
@@ -64,8 +72,7 @@ class Unembedding(Module):
 
 def sinusoidal_positions(n: int, d_model: int) -> Array:
     """(n, D): sines and cosines of the position, in wavelengths from 2 pi to 10,000 * 2 pi."""
-    if n < 1 or d_model < 1:
-        raise ValueError(f"n and d_model must be at least 1, got {n} and {d_model}.")
+    n, d_model = check_count("n", n), check_count("d_model", d_model)
     rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)          # (D/2,)
     angles = np.arange(n)[:, None] * rates                            # (n, D/2)
     table = np.empty((n, d_model))
@@ -97,10 +104,8 @@ class LearnedPositions(Module):
     """
 
     def __init__(self, max_len: int, d_model: int, rng: Rng):
-        if max_len < 1 or d_model < 1:
-            raise ValueError(f"LearnedPositions needs max_len and d_model of at least 1, "
-                             f"got {max_len} and {d_model}.")
-        self.table = Parameter(normal((max_len, d_model), 1 / math.sqrt(d_model), rng))
+        n, D = check_count("max_len", max_len), check_count("d_model", d_model)
+        self.table = Parameter(normal((n, D), 1 / math.sqrt(D), rng))
 
     def forward(self, x: Array, start: int = 0) -> tuple[Array, Backward]:
         table = self.table.value
@@ -118,8 +123,6 @@ class LearnedPositions(Module):
 def check_places(name: str, x: Array, start: int, table: Array) -> int:
     """The position after the last, of vectors x (..., T, D) that begin at position start."""
     check_width(name, x, table.shape[1])
-    check_floats(name, x)
-    if x.ndim < 2 or start < 0:
-        raise ValueError(f"{name} needs x (..., T, D) and start of at least 0, "
-                         f"got shape {x.shape} and start={start}.")
-    return check_length(start + x.shape[-2], table.shape[0])
+    if x.ndim < 2:
+        raise ValueError(f"{name} needs x (..., T, D), got shape {x.shape}.")
+    return check_length(check_count("start", start, 0) + x.shape[-2], table.shape[0])

@@ -6,6 +6,14 @@ from typing import Any
 import numpy as np
 
 from npt_lib.module import Array, Parameter
+from npt_lib.require import (
+    FLOATS,
+    check_callable,
+    check_positive,
+    check_rows,
+    described,
+    is_plain,
+)
 
 H = 1e-5            # the step of a central difference, near the best for float64
 
@@ -13,18 +21,23 @@ H = 1e-5            # the step of a central difference, near the best for float6
 def numeric_gradient(f: Callable[[], Any], x: Array, h: float = H) -> Array:
     """Change each entry of x by ±h, in place, and see how much the number f() changes.
 
-    x is restored afterwards. Built in chapter 1.
+    x is restored afterwards, also after an interruption. Built in chapter 1.
     """
-    if x.dtype.kind != "f":
-        raise ValueError(f"numeric_gradient needs an array of floats, got {x.dtype}.")
+    if not is_plain(x) or x.dtype not in FLOATS:
+        raise ValueError(f"numeric_gradient needs an array of float32 or float64, "
+                         f"got {described(x)}.")
+    check_callable("f", f)
+    h = check_positive("h", h)
     grad = np.zeros(x.shape)
     for i in np.ndindex(x.shape):
         old = x[i]
-        x[i] = old + h
-        above = f()
-        x[i] = old - h
-        below = f()
-        x[i] = old
+        try:
+            x[i] = old + h
+            above = f()
+            x[i] = old - h
+            below = f()
+        finally:
+            x[i] = old
         grad[i] = (above - below) / (2 * h)
     return grad
 
@@ -45,10 +58,12 @@ def gradient_errors(
     ``forward(*inputs)`` must give the same result each time: fix masks and dropout's rng in a
     lambda. Integer inputs have no gradient and are passed through. Needs float64.
     """
-    xs = [np.array(x) for x in inputs]                           # copies: entries will change
+    check_callable("forward", forward)
+    xs = [np.array(x) for x in check_rows("inputs", inputs, "arrays")]     # copies: they change
     floats = {f"input {i}": x for i, x in enumerate(xs) if x.dtype.kind == "f"}
-    params = dict(_named(parameters))
-    _require_float64({**floats, **{name: p.value for name, p in params.items()}})
+    params = _named(parameters)
+    arrays = floats | {name: p.value for name, p in params.items()}
+    _require_float64(arrays)
     for p in params.values():
         p.grad = None
 
@@ -58,16 +73,17 @@ def gradient_errors(
     dxs = dxs if isinstance(dxs, tuple) else () if dxs is None else (dxs,)
     if len(dxs) != len(floats):
         raise ValueError(f"backward must return {len(floats)} gradients, got {len(dxs)}.")
+    found = dict(zip(floats, dxs, strict=True)) | {name: p.grad for name, p in params.items()}
+    _require_shapes(found, arrays)
 
     def loss() -> float:
         changed, _ = forward(*xs)
         return float(np.sum(changed * dy))
 
-    found = dict(zip(floats, dxs, strict=True)) | {name: p.grad for name, p in params.items()}
-    arrays = floats | {name: p.value for name, p in params.items()}
-    missing = [name for name, grad in found.items() if grad is None]
-    if missing:
-        raise ValueError(f"backward left no gradient on {missing}.")
+    first, second = loss(), loss()
+    if first != second:                                          # also true of NaN
+        raise ValueError(f"forward must give the same finite result each time, got {first} and "
+                         f"{second}: make its rng in each call, as in np.random.default_rng(0).")
     return {name: relative_error(found[name], numeric_gradient(loss, arrays[name]))
             for name in arrays}
 
@@ -78,21 +94,35 @@ def check_gradients(
     parameters: Mapping[str, Parameter] | Iterable[Parameter] = (),
 ) -> float:
     """The worst of :func:`gradient_errors`: below 1e-6 is right, around 1 is a bug."""
-    errors = gradient_errors(forward, inputs, parameters)
-    if not errors:
-        raise ValueError("A gradient check needs a float input or a parameter, got neither.")
-    return max(errors.values())
+    return max(gradient_errors(forward, inputs, parameters).values())
 
 
-def _named(parameters: Any) -> Iterable[tuple[str, Parameter]]:
-    if isinstance(parameters, Mapping):
-        return parameters.items()
-    return ((f"parameter {i}", p) for i, p in enumerate(parameters))
+def _named(parameters: Any) -> dict[str, Parameter]:
+    if not isinstance(parameters, Mapping):
+        found = check_rows("parameters", parameters, "Parameters")
+        parameters = {f"parameter {i}": p for i, p in enumerate(found)}
+    for name, p in parameters.items():
+        if not isinstance(p, Parameter):
+            raise ValueError(f"{name} must be a Parameter, got {described(p)}.")
+    return dict(parameters)
 
 
 def _require_float64(arrays: dict[str, Array]) -> None:
+    if not arrays:
+        raise ValueError("A gradient check needs an input of floats or a parameter, got none.")
     for name, x in arrays.items():
         if x.dtype != np.float64:
             raise ValueError(
                 f"A gradient check needs float64, but {name} is {x.dtype}: use astype(np.float64)."
             )
+
+
+def _require_shapes(found: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Each gradient is there, and has the shape of what it belongs to."""
+    missing = [name for name, grad in found.items() if grad is None]
+    if missing:
+        raise ValueError(f"backward left no gradient on {missing}.")
+    for name, grad in found.items():
+        if np.shape(grad) != arrays[name].shape:
+            raise ValueError(f"The gradient of {name} must have its shape {arrays[name].shape}, "
+                             f"got {np.shape(grad)}.")

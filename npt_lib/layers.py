@@ -1,12 +1,19 @@
 """The two building blocks of chapter 1: softmax, and the linear layer."""
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
-from npt_lib.require import check_floats, check_mask, check_width
+from npt_lib.require import (
+    FLOATS,
+    check_count,
+    check_flag,
+    check_floats,
+    check_mask,
+    check_rng,
+    check_width,
+)
 
 
 def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
@@ -35,19 +42,19 @@ def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
 
 
 def exp_in_place(x: Array, mask: Array | None = None) -> Array:
-    """Softmax without the division, which is by what is returned: the sum of each row, (..., 1).
+    """Softmax before its division, written over x; returns what to divide by: (..., 1).
 
-    Where scores are large, a row is shifted first: that changes none of its weights.
+    Where exp would overflow, the largest entry of each row is taken off first: that changes no
+    weight. Looking for it takes longer than exp itself on short rows, so others go without.
     """
-    far, never, lowest = limits(x.dtype)
-    tame = -far < x.min(initial=0) and x.max(initial=0) < far
-    hide = 0 if mask is None else np.where(mask, x.dtype.type(0), never)
-    if not tame:
+    limit = EXP_LIMIT[x.dtype]
+    if not (-limit < x.min(initial=0) and x.max(initial=0) < limit):
+        lowest = np.finfo(x.dtype).min
         if mask is not None:
             np.copyto(x, lowest, where=~mask)     # the largest is one that counts
-        x -= x.max(axis=-1, keepdims=True, initial=-np.inf)
+        x -= x.max(axis=-1, keepdims=True, initial=lowest)
     if mask is not None:
-        x += hide
+        x += np.where(mask, x.dtype.type(0), -8 * limit)           # exp of that is 0
     np.exp(x, out=x)
     total = row_sum(x)
     if mask is not None:
@@ -55,12 +62,8 @@ def exp_in_place(x: Array, mask: Array | None = None) -> Array:
     return total
 
 
-@lru_cache
-def limits(dtype: np.dtype) -> tuple[float, float, float]:
-    """What exp takes as it is; what makes its exp 0; the lowest number."""
-    known = np.finfo(dtype)
-    far = float(np.log(known.max)) / 2 if known.bits > 16 else 0      # float16: 257 such overflow
-    return far, 4 * float(np.log(known.tiny)), known.min
+# e to the power of twice as much would be the largest number that there is
+EXP_LIMIT = {dtype: dtype.type(math.log(np.finfo(dtype).max) / 2) for dtype in FLOATS}
 
 
 def softmax_gradient(w: Array, dw: Array) -> Array:
@@ -72,33 +75,36 @@ def softmax_gradient(w: Array, dw: Array) -> Array:
 
 def normal(shape: tuple[int, ...], std: float, rng: Rng) -> Array:
     """Random float32 numbers around 0 with this standard deviation."""
+    check_rng(rng)
     return rng.standard_normal(shape, dtype=np.float32) * np.float32(std)
 
 
 class Linear(Module):
     """y = x @ W + b: every output is a weighted sum of all inputs, plus a bias.
 
-    x is (..., d_in), y is (..., d_out). W starts with Glorot's variance, b at zero.
+    x is (..., d_in), y is (..., d_out). W starts with Glorot's variance, b at zero; bias=False
+    leaves b out.
     Backward: returns dx; dW and db sum over every row of x. Built in chapter 1.
     """
 
-    def __init__(self, d_in: int, d_out: int, rng: Rng):
-        if d_in < 1 or d_out < 1:
-            raise ValueError(f"Linear needs d_in and d_out of at least 1, got {d_in} and {d_out}.")
+    def __init__(self, d_in: int, d_out: int, rng: Rng, bias: bool = True):
+        d_in, d_out = check_count("d_in", d_in), check_count("d_out", d_out)
         self.W = Parameter(normal((d_in, d_out), math.sqrt(2 / (d_in + d_out)), rng))
-        self.b = Parameter(np.zeros(d_out, np.float32))
+        self.b = Parameter(np.zeros(d_out, np.float32)) if check_flag("bias", bias) else None
 
     def forward(self, x: Array) -> tuple[Array, Backward]:
         W = self.W.value
         check_width("Linear", x, W.shape[0])
         rows = x.reshape(-1, W.shape[0])                  # (N, d_in): leading axes in one
         y = rows @ W                                      # (N, d_out)
-        y += self.b.value
+        if self.b:
+            y += self.b.value
 
         def backward(dy: Array) -> Array:
             dys = dy.reshape(-1, W.shape[1])              # (N, d_out)
             self.W.add_grad(rows.T @ dys)
-            self.b.add_grad(sum_rows(dys))
+            if self.b:
+                self.b.add_grad(sum_rows(dys))
             return (dys @ W.T).reshape(x.shape)
 
         return y.reshape(*x.shape[:-1], W.shape[1]), backward
@@ -106,17 +112,18 @@ class Linear(Module):
 
 def sum_rows(x: Array) -> Array:
     """The sum over the first axis of a matrix, as a product with a row of ones: BLAS is faster."""
-    return filled((x.shape[0],), 1, x.dtype) @ x
+    return ones(len(x), x.dtype) @ x
 
 
 def row_sum(x: Array) -> Array:
     """The sum along the last axis, which stays, as (..., 1): a product with ones as well."""
-    return x @ filled((x.shape[-1], 1), 1, x.dtype)
+    return x @ ones(x.shape[-1], x.dtype)[:, None]
 
 
-@lru_cache
-def filled(shape: tuple[int, ...], value: float, dtype: np.dtype) -> Array:
-    """An array of one value, made once and never changed."""
-    array = np.full(shape, value, dtype)
-    array.flags.writeable = False
-    return array
+def ones(n: int, dtype: np.dtype) -> Array:
+    """n ones: a view of some that are there, or new ones where that is too few."""
+    there = ONES[dtype]
+    return there[:n] if n <= len(there) else np.ones(n, dtype)
+
+
+ONES = {dtype: np.broadcast_to(np.ones(1 << 14, dtype), 1 << 14) for dtype in FLOATS}   # read-only

@@ -1,10 +1,12 @@
 """Cross-entropy: how surprised the model was by the right answers. Chapter 10."""
 
+from typing import Any
+
 import numpy as np
 
 from npt_lib.layers import row_sum
 from npt_lib.module import Array, Backward
-from npt_lib.require import check_floats, check_ids
+from npt_lib.require import as_ids, check_count, check_floats, check_ids, check_share
 
 
 def cross_entropy(
@@ -20,8 +22,8 @@ def cross_entropy(
     Backward: called without an argument, returns dlogits = (p - wanted) / count; 0 at padding.
     Built in chapter 10.
     """
-    targets = _check(logits, targets, label_smoothing)
-    V, e = logits.shape[-1], label_smoothing
+    targets, e = _check(logits, targets, pad_id), check_share("label_smoothing", label_smoothing)
+    V = logits.shape[-1]
     real = np.ones(targets.shape, bool) if pad_id is None else targets != pad_id
     count = max(int(real.sum()), 1)                           # all padding: a loss of 0
     z, ids = logits[real], targets[real]                      # (N, V), (N,): real tokens only
@@ -46,11 +48,13 @@ def cross_entropy(
     return loss, backward
 
 
-def _check(logits: Array, targets: Array, label_smoothing: float) -> Array:
+def _check(logits: Array, targets: Any, pad_id: int | None) -> Array:
+    """The targets as an array of ids, one for each row of logits."""
     check_floats("cross_entropy", logits)
-    if logits.shape[:-1] != np.shape(targets) or logits.shape[-1] < 1:
+    targets = as_ids("target", targets)
+    if logits.shape[:-1] != targets.shape or logits.shape[-1] < 1:
         raise ValueError(f"logits (..., V) and targets (...) must agree, "
                          f"got {logits.shape} and {targets.shape}.")
-    if not 0 <= label_smoothing < 1:
-        raise ValueError(f"label_smoothing must be at least 0 and below 1, got {label_smoothing}.")
+    if pad_id is not None:
+        check_count("pad_id", pad_id, -1)
     return check_ids("target", targets, logits.shape[-1])

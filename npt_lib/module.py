@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from npt_lib.require import FLOATS, check_dtype, described, is_plain
+
 Array = np.ndarray
 Backward = Callable[..., Any]
 Rng = np.random.Generator
@@ -23,6 +25,9 @@ class Parameter:
     """
 
     def __init__(self, value: Array):
+        if not is_plain(value) or value.dtype not in FLOATS:
+            raise ValueError(f"Parameter needs an array of float32 or float64, "
+                             f"got {described(value)}.")
         self.value = value
         self.grad: Array | None = None
 
@@ -31,7 +36,15 @@ class Parameter:
         return self.value.shape
 
     def add_grad(self, grad: Array) -> None:
-        """Add to the gradient; never in place, so an array that was handed out stays as it was."""
+        """Add to the gradient, in the value's dtype.
+
+        Never in place, so an array that was handed out stays as it was.
+        """
+        if not is_plain(grad) or grad.shape != self.shape:
+            raise ValueError(f"The gradient of a parameter must be an array of its shape "
+                             f"{self.shape}, got {described(grad)}.")
+        if grad.dtype != self.value.dtype:
+            grad = grad.astype(self.value.dtype)
         self.grad = grad if self.grad is None else self.grad + grad
 
     def __repr__(self) -> str:
@@ -44,8 +57,10 @@ class Module:
     The contract, for every layer, block and model:
     ``forward(*inputs)`` returns ``(y, backward)``; calling the module drops ``backward``.
     ``backward(dy)`` returns the gradient of each array input, in the order of the inputs,
-    and adds to ``grad`` of the parameters. Neither changes an array that it was given.
-    A module holds parameters and sizes, nothing else: use it twice, or twice at once.
+    and adds to ``grad`` of the parameters. Neither changes an array that it was given, nor may
+    you change y before backward has run: some layers remember it.
+    A module holds parameters and sizes, nothing else: two forwards may be alive at once.
+    Parameters and modules are found in attributes, lists, tuples and dicts, however nested.
     """
 
     forward: Callable[..., tuple[Any, Backward]]
@@ -57,9 +72,14 @@ class Module:
     def parameters(self) -> dict[str, Parameter]:
         """Every parameter by its path, such as ``blocks.0.attn.qkv.W``; a shared one once."""
         names: dict[Parameter, str] = {}
-        for name, parameter in _walk(self):
+        for name, parameter in walk(self):
             names.setdefault(parameter, name)
-        return {name: parameter for parameter, name in names.items()}
+        found = {name: parameter for parameter, name in names.items()}
+        if len(found) < len(names):
+            twice = next(name for p, name in names.items() if found[name] is not p)
+            raise ValueError(f"Two parameters must not have one path, got {twice} twice: "
+                             f"a dict's keys must differ as texts.")
+        return found
 
     def zero_grad(self) -> None:
         """Forget all gradients. Without it, the next backward adds to the old ones."""
@@ -70,10 +90,11 @@ class Module:
         return sum(parameter.value.size for parameter in self.parameters().values())
 
     def astype(self, dtype: Any) -> Self:
-        """A copy with parameters of this dtype; those that were shared stay shared."""
+        """A copy with parameters of float32 or float64; those that were shared stay shared."""
+        wanted = check_dtype("dtype", dtype)
         other = copy.deepcopy(self)
         for parameter in other.parameters().values():
-            parameter.value = parameter.value.astype(dtype)
+            parameter.value = parameter.value.astype(wanted)
             parameter.grad = None
         return other
 
@@ -99,32 +120,43 @@ class Module:
 
 def saved(backward: Backward) -> dict[str, Any]:
     """What a backward function remembers of its forward pass, by name."""
+    if not inspect.isfunction(backward):
+        raise ValueError(f"saved needs a backward, as forward returns it, "
+                         f"got {described(backward)}.")
     return dict(inspect.getclosurevars(backward).nonlocals)
 
 
-def _parts(module: Module) -> Iterator[tuple[str, Any]]:
-    """The parameters and modules directly on a module; the items of a list count as parts."""
+def parts(module: Module) -> Iterator[tuple[str, Any]]:
+    """What a module holds: each attribute, and each item of its containers, by its path."""
     for name, value in vars(module).items():
-        if isinstance(value, list | tuple):
-            yield from ((f"{name}.{i}", part) for i, part in enumerate(value))
-        else:
-            yield name, value
+        yield from _items(name, value)
 
 
-def _walk(module: Module, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-    for name, part in _parts(module):
+def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _items(f"{name}.{key}", item)
+    else:
+        yield name, value
+
+
+def walk(module: Module, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
+    """Every parameter with its path, a shared one once for each of its places."""
+    for name, part in parts(module):
         if isinstance(part, Parameter):
             yield prefix + name, part
         elif isinstance(part, Module):
-            yield from _walk(part, f"{prefix}{name}.")
+            yield from walk(part, f"{prefix}{name}.")
 
 
 def _tree(module: Module, label: str, indent: str = "") -> Iterator[str]:
     """One line for each module: its own parameters with shapes, and how many numbers it holds."""
-    own = {name: part for name, part in _parts(module) if isinstance(part, Parameter)}
+    own = {name: part for name, part in parts(module) if isinstance(part, Parameter)}
     shapes = "".join(f"  {name} {part.shape}" for name, part in own.items())
     yield f"{indent}{label}{shapes}  [{module.n_parameters():,}]"
-    for name, part in _parts(module):
+    for name, part in parts(module):
         if isinstance(part, Module):
             yield from _tree(part, f"{name}: {type(part).__name__}", indent + "  ")
 

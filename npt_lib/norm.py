@@ -1,10 +1,19 @@
 """Layer normalisation and dropout: chapter 6."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from npt_lib.layers import filled, sum_rows
+from npt_lib.layers import row_sum, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
-from npt_lib.require import check_floats, check_width
+from npt_lib.require import (
+    check_count,
+    check_floats,
+    check_positive,
+    check_rng,
+    check_share,
+    check_width,
+)
 
 
 class LayerNorm(Module):
@@ -16,18 +25,16 @@ class LayerNorm(Module):
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5):
-        if d_model < 1 or eps <= 0:
-            raise ValueError(f"LayerNorm needs d_model >= 1 and eps > 0, got {d_model}, {eps}.")
-        self.eps = eps
-        self.gain = Parameter(np.ones(d_model, np.float32))
-        self.bias = Parameter(np.zeros(d_model, np.float32))
+        D = check_count("d_model", d_model)
+        self.eps = check_positive("eps", eps)
+        self.gain = Parameter(np.ones(D, np.float32))
+        self.bias = Parameter(np.zeros(D, np.float32))
 
     def forward(self, x: Array) -> tuple[Array, Backward]:
         gain = self.gain.value
         D = gain.shape[0]
-        check_floats("LayerNorm", x)
         check_width("LayerNorm", x, D)
-        n = x - row_mean(x)
+        n = centred(x)
         std = np.sqrt(row_mean(n, n) + self.eps)                      # (..., 1)
         np.divide(n, std, out=n)                                      # mean 0, variance 1
         y = n * gain
@@ -45,11 +52,40 @@ class LayerNorm(Module):
         return y, backward
 
 
+def centred(x: Array) -> Array:
+    """Each vector without its mean.
+
+    Its first entry is taken off first. What is left is no larger than the vector's spread allows,
+    so that rounding loses nothing, also where the mean is large.
+    """
+    n = x - x[..., :1]
+    n -= row_mean(n)
+    return n
+
+
 def row_mean(x: Array, weight: Array | None = None) -> Array:
     """The mean along the last axis, of x or of x * weight, with that axis kept: (..., 1)."""
-    if weight is None:
-        return x @ filled((x.shape[-1], 1), 1 / x.shape[-1], x.dtype)
-    return np.vecdot(x, weight)[..., None] / x.shape[-1]
+    total = row_sum(x) if weight is None else np.vecdot(x, weight)[..., None]
+    return total / x.shape[-1]
+
+
+Norm = Callable[[Module, Array], tuple[Array, Backward]]
+
+
+def norm_order(pre_norm: bool) -> tuple[Norm, Norm]:
+    """What happens before a sublayer, and what after its sum: one of the two normalises.
+
+    Post-norm, as in the paper: leave, then normalise. Pre-norm: normalise, then leave.
+    """
+    return (normalise, leave) if pre_norm else (leave, normalise)
+
+
+def normalise(norm: Module, x: Array) -> tuple[Array, Backward]:
+    return norm.forward(x)
+
+
+def leave(norm: Module, x: Array) -> tuple[Array, Backward]:
+    return x, lambda dx: dx
 
 
 class Dropout(Module):
@@ -60,14 +96,15 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float):
-        if not 0 <= p < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {p}.")
-        self.p = p
+        self.p = check_share("dropout", p)
 
     def forward(self, x: Array, rng: Rng | None = None) -> tuple[Array, Backward]:
         check_floats("Dropout", x)
+        if rng is None:
+            return x, lambda dy: dy
+        check_rng(rng)
         dropped = min(round(self.p * 65536), 65535)   # of the 65,536 values of two random bytes
-        if rng is None or dropped == 0:
+        if dropped == 0:
             return x, lambda dy: dy
         draws = np.frombuffer(rng.bytes(2 * x.size), np.uint16).reshape(x.shape)
         factor = (draws >= dropped) * x.dtype.type(65536 / (65536 - dropped))

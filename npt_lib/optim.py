@@ -1,14 +1,18 @@
 """From gradients to better parameters: descent, Adam, learning rates, clipping. Chapter 10."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
-from npt_lib.flat import STRETCH, Parameters, as_list, flat, gradient, hand_out, stretches
 from npt_lib.module import Array, Parameter
-from npt_lib.threads import each
+from npt_lib.parallel.threads import each
+from npt_lib.require import FLOATS, check_count, check_number, check_share, described, is_plain
+
+Parameters = Mapping[str, Parameter] | Iterable[Parameter]
+STRETCH = 1 << 16              # numbers handled together: a few arrays of so many fit in the cache
 
 
 class SGD:
@@ -18,25 +22,29 @@ class SGD:
     """
 
     def __init__(self, parameters: Parameters, lr: float, momentum: float = 0.0):
-        _check_range("momentum", momentum)
-        self.parameters = as_list(parameters)
-        self.lr, self.momentum = _check_lr(lr), momentum
-        self.velocity = np.zeros_like(flat(p.value for p in self.parameters))
+        self.parameters = by_name(parameters)
+        self.lr, self.momentum = _check_lr(lr), check_share("momentum", momentum)
+        self.velocity = _zeros(self.parameters)
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, by lr if given."""
-        rate = self.lr if lr is None else _check_rate(lr)
-        for place, some in stretches(self.parameters):
+        rate = _check_rate(self.lr if lr is None else lr)
+        _check_gradients(self.parameters, self.velocity.dtype)
+        for place, some in stretches(self.parameters.values()):
             velocity = self.velocity[place]
             velocity *= self.momentum
-            velocity += flat(gradient(p) for p in some)
-            hand_out(flat(p.value for p in some) - rate * velocity, some)
+            velocity += flat(_gradient(p) for p in some)
+            set_values(some, flat(p.value for p in some) - rate * velocity)
+
+    def settings(self) -> dict[str, Any]:
+        """What a run that goes on must have in common with the one before."""
+        return {"lr": self.lr, "momentum": self.momentum}
 
     def state_dict(self) -> dict[str, Array]:
         return {"velocity": self.velocity.copy()}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        (self.velocity,) = _restored(state, velocity=self.velocity)
+        self.velocity = _restored(state, "velocity", self.velocity)
 
 
 class Adam:
@@ -56,27 +64,25 @@ class Adam:
         eps: float = 1e-9,
         weight_decay: float = 0.0,
     ):
-        for name, beta in zip(("betas[0]", "betas[1]"), betas, strict=True):
-            _check_range(name, beta)
-        if not eps > 0 or not 0 <= weight_decay < math.inf:
-            raise ValueError(f"eps must be above 0 and weight_decay at least 0, "
-                             f"got {eps} and {weight_decay}.")
-        self.parameters = as_list(parameters)
-        self.lr, self.betas, self.eps, self.weight_decay = _check_lr(lr), betas, eps, weight_decay
-        self.mean = np.zeros_like(flat(p.value for p in self.parameters))
-        self.square = np.zeros_like(self.mean)
+        self.parameters = by_name(parameters)
+        self.lr, self.betas = _check_lr(lr), _check_betas(betas)
+        self.eps = check_number("eps", eps, "above 0", lambda x: 0 < x < math.inf)
+        self.weight_decay = check_number(
+            "weight_decay", weight_decay, "at least 0", lambda x: 0 <= x < math.inf)
+        self.mean, self.square = _zeros(self.parameters), _zeros(self.parameters)
         self.n_steps = 0
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, at the learning rate lr if given."""
-        rate = self.lr if lr is None else _check_rate(lr)
+        rate = _check_rate(self.lr if lr is None else lr)
+        _check_gradients(self.parameters, self.mean.dtype)
         self.n_steps += 1
-        each(self._move, stretches(self.parameters), repeat(rate))
+        each(self._move, stretches(self.parameters.values()), repeat(rate))
 
     def _move(self, stretch: tuple[slice, list[Parameter]], rate: float) -> None:
         """One step of neighbouring parameters."""
         place, some = stretch
-        grad = flat(gradient(p) for p in some)
+        grad = flat(_gradient(p) for p in some)
         value = flat(self._decayed(p, rate) for p in some)
         mean, square, new = self.mean[place], self.square[place], np.empty_like(value)
         for i in range(0, len(new), STRETCH):                 # pieces that fit in the cache
@@ -84,7 +90,7 @@ class Adam:
             change = self._change(grad[piece], mean[piece], square[piece])
             change *= rate
             np.subtract(value[piece], change, out=new[piece])
-        hand_out(new, some)
+        set_values(some, new)
 
     def _change(self, grad: Array, mean: Array, square: Array) -> Array:
         """Both running means moved on, in place; returns the one over the root of the other."""
@@ -99,31 +105,38 @@ class Adam:
         decays = self.weight_decay and p.value.ndim > 1
         return p.value * (1 - rate * self.weight_decay) if decays else p.value
 
+    def settings(self) -> dict[str, Any]:
+        """What a run that goes on must have in common with the one before."""
+        return {"lr": self.lr, "betas": list(self.betas), "eps": self.eps,
+                "weight_decay": self.weight_decay}
+
     def state_dict(self) -> dict[str, Array]:
         """A copy of both running means, and how many steps they have seen."""
         return {"mean": self.mean.copy(), "square": self.square.copy(),
                 "n_steps": np.array(self.n_steps)}
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        mean, square = _restored(state, mean=self.mean, square=self.square)
-        if "n_steps" not in state:
-            raise ValueError("An Adam state must hold n_steps.")
-        self.mean, self.square, self.n_steps = mean, square, int(state["n_steps"])
+        """Take over a state: all of it, or nothing if anything does not fit."""
+        mean, square = (_restored(state, name, getattr(self, name)) for name in ("mean", "square"))
+        if (square < 0).any():
+            raise ValueError(f"square must be at least 0, got {square.min()}.")
+        n_steps = np.asarray(state["n_steps"]) if "n_steps" in state else None
+        if n_steps is None or n_steps.shape != () or n_steps.dtype.kind not in "iu" or n_steps < 0:
+            raise ValueError(f"n_steps must be a whole number of at least 0, got {n_steps}.")
+        self.mean, self.square, self.n_steps = mean, square, int(n_steps)
 
 
 def noam(step: int, d_model: int, warmup: int) -> float:
     """The paper's learning rate: rising for warmup steps, then falling as 1 / sqrt(step)."""
-    if step < 1 or d_model < 1 or warmup < 1:
-        raise ValueError(f"step, d_model and warmup must be at least 1, "
-                         f"got {step}, {d_model} and {warmup}.")
+    step, d_model = check_count("step", step), check_count("d_model", d_model)
+    warmup = check_count("warmup", warmup)
     return min(step**-0.5, step * warmup**-1.5) / math.sqrt(d_model)
 
 
 def warmup_cosine(step: int, peak: float, warmup: int, total: int) -> float:
     """Rises to peak over warmup steps, then falls along half a cosine to 0 at total."""
-    if step < 1 or warmup < 0 or total <= warmup:
-        raise ValueError(f"step must be at least 1 and warmup from 0 to below total, "
-                         f"got step={step}, warmup={warmup}, total={total}.")
+    step, warmup = check_count("step", step), check_count("warmup", warmup, 0)
+    total, peak = check_count("total", total, warmup + 1), _check_rate(peak, "peak")
     if step <= warmup:
         return peak * step / warmup
     done = min((step - warmup) / (total - warmup), 1.0)
@@ -132,41 +145,136 @@ def warmup_cosine(step: int, peak: float, warmup: int, total: int) -> float:
 
 def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     """Scale all gradients together so that their norm is at most max_norm; returns the old norm."""
-    if not max_norm > 0:
-        raise ValueError(f"max_norm must be above 0, got {max_norm}.")
-    found = as_list(parameters)
-    norm = math.sqrt(sum([float(np.vdot(p.grad, p.grad)) for p in found if p.grad is not None]))
-    for p in found:
-        if p.grad is not None and norm > max_norm:
-            p.grad = p.grad * (max_norm / norm)
+    max_norm = check_number("max_norm", max_norm, "above 0", lambda x: x > 0)
+    found = [p for p in by_name(parameters).values() if p.grad is not None]
+    norm = gradient_norm([_gradient(p) for p in found])
+    if max_norm < norm < math.inf:
+        for p in found:
+            p.grad = _gradient(p) * (max_norm / norm)
     return norm
 
 
+def gradient_norm(grads: list[Array]) -> float:
+    """The root of the sum of all squares; where those leave float32's range, in float64."""
+    with np.errstate(over="ignore"):
+        total = sum([float(np.vdot(grad, grad)) for grad in grads])
+    if 1e-20 < total < math.inf:
+        return math.sqrt(total)
+    largest = float(np.max([np.abs(grad).max(initial=0) for grad in grads], initial=0))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    shares = (np.divide(grad, largest, dtype=np.float64) for grad in grads)
+    return largest * math.sqrt(sum([float(np.vdot(share, share)) for share in shares]))
+
+
+# Many parameters as one flat row, so that an optimizer moves them together.
+
+def by_name(parameters: Parameters) -> dict[str, Parameter]:
+    """The parameters of a mapping or an iterable, each once: at least one, all of one dtype."""
+    if not isinstance(parameters, Mapping):
+        several = isinstance(parameters, Iterable) and not isinstance(parameters, np.ndarray)
+        items: Any = parameters if several else [parameters]
+        parameters = {f"parameter {i}": p for i, p in enumerate(items)}
+    found: dict[Parameter, str] = {}
+    for name, p in parameters.items():
+        if not isinstance(p, Parameter):
+            raise ValueError(f"An optimizer needs Parameters, such as model.parameters() has, "
+                             f"got {described(p)}.")
+        found.setdefault(p, name)
+    if not found:
+        raise ValueError("An optimizer needs at least 1 parameter, got 0.")
+    _check_dtypes({p.value.dtype for p in found})
+    return {name: p for p, name in found.items()}
+
+
+def flat(arrays: Iterable[Array]) -> Array:
+    """All numbers in one row; those of a single array as a view, where that can be."""
+    rows = [x.reshape(-1) for x in arrays]
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+
+def stretches(parameters: Iterable[Parameter]) -> Iterator[tuple[slice, list[Parameter]]]:
+    """Neighbours with a gradient, up to STRETCH numbers together, and their place in the row.
+
+    A parameter without a gradient is left out; a larger one is a stretch of its own.
+    """
+    start = stop = 0
+    some: list[Parameter] = []
+    for p in parameters:
+        if some and (p.grad is None or stop - start + p.value.size > STRETCH):
+            yield slice(start, stop), some
+            start, some = stop, []
+        stop += p.value.size
+        if p.grad is None:
+            start = stop
+        else:
+            some.append(p)
+    if some:
+        yield slice(start, stop), some
+
+
+def set_values(parameters: list[Parameter], row: Array) -> None:
+    """Give each parameter its share of the row as its value."""
+    start = 0
+    for p in parameters:
+        stop = start + p.value.size
+        p.value = row[start:stop].reshape(p.value.shape)
+        start = stop
+
+
+def _zeros(parameters: Mapping[str, Parameter]) -> Array:
+    return np.zeros_like(flat(p.value for p in parameters.values()))
+
+
+def _gradient(p: Parameter) -> Array:
+    assert p.grad is not None
+    return p.grad
+
+
+def _check_gradients(parameters: Mapping[str, Parameter], dtype: np.dtype) -> None:
+    """Each gradient is an array as its parameter's value is; and at least one is there."""
+    if all(p.grad is None for p in parameters.values()):
+        raise ValueError("No parameter has a gradient: a backward pass through the model whose "
+                         "parameters these are must come before a step.")
+    for name, p in parameters.items():
+        if p.value.dtype != dtype:
+            raise ValueError(f"{name} must stay {dtype}, got {p.value.dtype}.")
+        if p.grad is not None and (not is_plain(p.grad) or p.grad.shape != p.shape
+                                   or p.grad.dtype != dtype):
+            raise ValueError(f"The gradient of {name} must be {described(p.value)}, "
+                             f"got {described(p.grad)}.")
+
+
+def _check_dtypes(dtypes: set[np.dtype]) -> None:
+    if len(dtypes) > 1:
+        raise ValueError(f"An optimizer needs parameters of one dtype, "
+                         f"got {sorted(str(dtype) for dtype in dtypes)}.")
+    if not dtypes <= set(FLOATS):
+        raise ValueError(f"An optimizer needs parameters of float32 or float64, "
+                         f"got {dtypes.pop()}.")
+
+
 def _check_lr(lr: float) -> float:
-    if not 0 < lr < math.inf:
-        raise ValueError(f"lr must be above 0, got {lr}.")
-    return lr
+    return check_number("lr", lr, "above 0", lambda x: 0 < x < math.inf)
 
 
-def _check_rate(lr: float) -> float:
+def _check_rate(lr: float, name: str = "A step's lr") -> float:
     """One step may have a learning rate of 0, as at the end of a schedule."""
-    if not 0 <= lr < math.inf:
-        raise ValueError(f"A step's lr must be at least 0, got {lr}.")
-    return lr
+    return check_number(name, lr, "at least 0", lambda x: 0 <= x < math.inf)
 
 
-def _check_range(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must be at least 0 and below 1, got {value}.")
+def _check_betas(betas: Any) -> tuple[float, float]:
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise ValueError(f"betas must be two numbers, got {betas!r}.")
+    return check_share("betas[0]", betas[0]), check_share("betas[1]", betas[1])
 
 
-def _restored(state: Mapping[str, Array], **present: Array) -> list[Array]:
-    """Copies of the arrays of these names from a state, checked against the present ones."""
-    restored = []
-    for name, x in present.items():
-        got = state.get(name)
-        if got is None or got.shape != x.shape:
-            raise ValueError(f"{name} must have shape {x.shape}, "
-                             f"got {None if got is None else got.shape}.")
-        restored.append(got.astype(x.dtype))
-    return restored
+def _restored(state: Mapping[str, Array], name: str, present: Array) -> Array:
+    """A copy of the array of this name from a state, checked against the present one."""
+    got = np.asarray(state[name]) if name in state else None
+    if got is None or got.shape != present.shape or got.dtype.kind != "f":
+        raise ValueError(f"{name} must have shape {present.shape}, "
+                         f"got {None if got is None else described(got)}.")
+    if not np.isfinite(got).all():
+        raise ValueError(f"{name} holds NaN or infinity.")
+    return got.astype(present.dtype)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from npt_lib.module import Array
+from npt_lib.require import check_flag, check_rows, check_text
 
 SPECIAL = ["<pad>", "<bos>", "<eos>"]
 PAD, BOS, EOS = range(3)
@@ -27,7 +28,7 @@ class Tokenizer(ABC):
     unit: ClassVar[str]
 
     def __init__(self, tokens: Iterable[str]):
-        own = list(tokens)
+        own = [check_text("a token", token) for token in check_rows("tokens", tokens, "texts")]
         own = own[len(SPECIAL):] if own[:len(SPECIAL)] == SPECIAL else own
         for token in own:
             if token in SPECIAL or self.split(token) != [token]:
@@ -43,7 +44,8 @@ class Tokenizer(ABC):
         """The vocabulary of these texts, in alphabetical order."""
         if isinstance(texts, str):
             raise ValueError("from_texts needs a list of texts, got one text.")
-        return cls(sorted({token for text in texts for token in cls.split(text)}))
+        found = check_rows("texts", texts, "texts")
+        return cls(sorted({token for text in found for token in cls.split(text)}))
 
     @classmethod
     @abstractmethod
@@ -63,6 +65,7 @@ class Tokenizer(ABC):
 
     def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
         """The ids of a text, with the start and end tokens around it if asked for."""
+        bos, eos = check_flag("bos", bos), check_flag("eos", eos)
         tokens = self.split(text)
         unknown = [token for token in tokens if token not in self.ids]
         if unknown:
@@ -72,7 +75,7 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a row of ids, up to the first end token; padding is left out."""
         tokens = []
-        for i in ids:
+        for i in check_rows("ids", ids, "whole numbers"):
             if not isinstance(i, int | np.integer):
                 raise ValueError(f"ids must be whole numbers, got {i}.")
             if not 0 <= i < len(self):
@@ -85,7 +88,7 @@ class Tokenizer(ABC):
 
     def encode_batch(self, texts: Iterable[str], bos: bool = False, eos: bool = False) -> Array:
         """The ids of all texts as (B, L), padded at the end."""
-        rows = [self.encode(text, bos, eos) for text in texts]
+        rows = [self.encode(text, bos, eos) for text in check_rows("texts", texts, "texts")]
         if not rows:
             raise ValueError("a batch needs at least one text, got none.")
         batch = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
@@ -94,7 +97,7 @@ class Tokenizer(ABC):
         return batch
 
     def decode_batch(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        return [self.decode(row) for row in ids]
+        return [self.decode(row) for row in check_rows("ids", ids, "rows of ids")]
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and vocabulary, ready for JSON; ``from_dict`` makes the tokenizer again."""
@@ -143,7 +146,7 @@ class WordTokenizer(Tokenizer):
 def compose(text: str) -> str:
     """Unicode's composed form (NFC), of a text without the spelling of a special token."""
     for token in SPECIAL:
-        if token in text:
+        if token in check_text("a text", text):
             raise ValueError(f"{text!r} contains {token}, the spelling of a special token.")
     return unicodedata.normalize("NFC", text)
 

@@ -1,0 +1,1 @@
+"""What the pages of the book need: exercises and their checks, figures, plots, explorers."""

@@ -1,0 +1,156 @@
+"""Exercises of chapter 4: the feed-forward network and its bends."""
+
+import numpy as np
+
+from npt_lib.book.exercises import Mistake, code, derive, mend, predict
+
+rng = np.random.default_rng(4)
+x = np.array([[1.0, -2, 3], [-4, 5, -6]])
+h = np.array([[1.0, -2, 3], [4, -5, -6]])
+g = np.array([[2.0, 3, -1], [-5, -2, 4]])
+
+
+def leaky(forward, factor):
+    """A leaky ReLU of these two: forward(x, slope), and what dy is multiplied by."""
+    def leaky_relu(x, slope):
+        return forward(x, slope), lambda dy: dy * factor(dy, x, slope)
+
+    return leaky_relu
+
+
+def bent(x, slope):
+    return np.where(x > 0, x, slope * x)
+
+
+def gate(dh, dg):
+    """ReLU(h) times g, with these gradients: dh(dy, h, g) and dg(dy, h, g)."""
+    def gated(h, g):
+        return np.maximum(h, 0) * g, lambda dy: (dh(dy, h, g), dg(dy, h, g))
+
+    return gated
+
+
+def by_sign_of_y(dy, h, g):
+    return dy * g * (np.maximum(h, 0) * g > 0)
+
+
+def right_dh(dy, h, g):
+    return dy * g * (h > 0)
+
+
+def right_dg(dy, h, g):
+    return dy * np.maximum(h, 0)
+
+
+def sigma(x):
+    return 1 / (1 + np.exp(-x))
+
+
+EXERCISES = [
+    predict(
+        "4.1",
+        "ffn is FeedForward(6, 24, rng), x is (2, 5, 6). After one backward,\n"
+        "what is the shape of ffn.up.W.grad?",
+        (6, 24),
+        mistakes=[
+            Mistake("a gradient for every word", (2, 5, 6, 24),
+                    "How many copies of W are there, and what happens to gradients that meet?"),
+            Mistake("the layer down, or W turned round", (24, 6),
+                    "Which of the two axes of up.W meets the width of x?"),
+            Mistake("that is the gradient of the hidden units", (2, 5, 24),
+                    "Which shape must a gradient always have?"),
+            Mistake("that is the gradient of x", (2, 5, 6),
+                    "Which shape must a gradient always have?"),
+        ],
+    ),
+    predict(
+        "4.2",
+        "x is (2, -1), W1 is [[1, -1, 0], [1, 2, -3]], b1 is (1, 0, 0), W2 is the column\n"
+        "(1, 5, 2), b2 is -10, and the bend is ReLU. Which number comes out?",
+        -2,
+        mistakes=[
+            Mistake("the bend is forgotten", -22,
+                    "What does ReLU make of a unit that is negative?"),
+            Mistake("b2 is forgotten", 8,
+                    "What is added when all units have written?"),
+            Mistake("b1 is forgotten", -3,
+                    "What is added to a unit before the bend?"),
+            Mistake("the output is bent as well", 0,
+                    "Is there an activation behind the layer down?"),
+            Mistake("the sign is dropped where ReLU gives 0", 18,
+                    "Is ReLU of -4 the number 4?"),
+        ],
+    ),
+    code(
+        "4.3",
+        "Write leaky_relu(x, slope): x where x > 0, slope * x elsewhere, with\n"
+        "its backward under it. backward(dy) returns dx.",
+        leaky(bent, lambda dy, x, slope: np.where(x > 0, 1, slope)),
+        cases=[(x, 0.5), (x, -0.5), (x, 3.0)],
+        mistakes=[
+            Mistake("the backward is that of ReLU", leaky(bent, lambda dy, x, slope: x > 0),
+                    "What is the slope of the function left of 0?"),
+            Mistake("dy is forgotten",
+                    lambda x, slope: (bent(x, slope), lambda dy: np.where(x > 0, 1, slope)),
+                    "What does the chain rule do with the slope and with dy?"),
+            Mistake("the sign is asked of y, not of x", leaky(
+                        bent, lambda dy, x, slope: np.where(bent(x, slope) > 0, 1, slope)),
+                    "With a slope of -0.5, what sign does y have where x is -2?"),
+            Mistake("the sign is asked of dy", leaky(
+                        bent, lambda dy, x, slope: np.where(dy > 0, 1, slope)),
+                    "Which array decided, on the way forward, what happens to an entry?"),
+            Mistake("the larger of x and slope * x", leaky(
+                        lambda x, slope: np.maximum(x, slope * x),
+                        lambda dy, x, slope: np.where(x > 0, 1, slope)),
+                    "Which of x and 3 * x is larger when x is negative?"),
+            Mistake("the backward lets everything through", leaky(
+                        bent, lambda dy, x, slope: 1.0),
+                    "By how much does the output change when a negative x grows by 1?"),
+        ],
+    ),
+    mend(
+        "4.4",
+        "Mend gated(h, g): y = ReLU(h) * g, where backward(dy) returns dh, dg.",
+        gate(by_sign_of_y, right_dg),
+        gate(right_dh, right_dg),
+        cases=[(h, g), (2 * h[:1], -g[1:])],
+        mistakes=[
+            Mistake("dh forgets where ReLU was flat", gate(lambda dy, h, g: dy * g, right_dg),
+                    "Where h is negative, does y change when h does?"),
+            Mistake("dh forgets the gate", gate(lambda dy, h, g: dy * (h > 0), right_dg),
+                    "In y = ReLU(h) * g, by what is a change of ReLU(h) multiplied?"),
+            Mistake("the sign is asked of g", gate(lambda dy, h, g: dy * g * (g > 0), right_dg),
+                    "Which of the two went through ReLU?"),
+            Mistake("dg forgets the ReLU", gate(right_dh, lambda dy, h, g: dy * h),
+                    "Which number did g multiply on the way forward?"),
+            Mistake("the two gradients are exchanged", gate(right_dg, right_dh),
+                    "In which order are h and g given, and in which order do dh and dg come back?"),
+            Mistake("dy is forgotten", gate(lambda dy, h, g: g * (h > 0),
+                                            lambda dy, h, g: np.maximum(h, 0)),
+                    "What does the chain rule do with a slope and with dy?"),
+        ],
+    ),
+    derive(
+        "4.5",
+        "Write swish_backward(dy, x): the gradient with respect to x of\n"
+        "y = x / (1 + exp(-x)).",
+        lambda x: x * sigma(x),
+        cases=[(np.array([[-2.0, -1, 0], [0.5, 1, 2]]),), (3 * rng.standard_normal((2, 5)),)],
+        mistakes=[
+            Mistake("dy is forgotten",
+                    lambda dy, x: sigma(x) + x * sigma(x) * (1 - sigma(x)),
+                    "What does the chain rule do with a slope and with dy?"),
+            Mistake("x is taken for a constant",
+                    lambda dy, x: dy * x * sigma(x) * (1 - sigma(x)),
+                    "x stands in both factors. Which rule is there for a product?"),
+            Mistake("sigma is taken for a constant", lambda dy, x: dy * sigma(x),
+                    "When x grows, does sigma(x) stay as it is?"),
+            Mistake("the product of the two derivatives",
+                    lambda dy, x: dy * sigma(x) * (1 - sigma(x)),
+                    "Is the derivative of a product the product of the derivatives?"),
+            Mistake("the slope of sigma has the wrong sign",
+                    lambda dy, x: dy * (sigma(x) - x * sigma(x) * (1 - sigma(x))),
+                    "Does sigma rise or fall as x grows?"),
+        ],
+    ),
+]

@@ -1,0 +1,188 @@
+"""Exercises of chapter 6: layer norm, dropout of words, a pre-norm sublayer, RMS norm."""
+
+import numpy as np
+
+from npt_lib.book.checks.ch06_cases import (
+    EPS,
+    drawn_again,
+    drop_entries,
+    drop_words,
+    eps_outside,
+    keep_below,
+    layer_norm,
+    mean,
+    no_eps,
+    no_residual,
+    normalised,
+    normed_trunk,
+    one_less,
+    passed_through,
+    post_norm,
+    pre_norm_sublayer,
+    rms,
+    rms_norm,
+    scaled_down,
+    unscaled,
+    with_backward,
+    with_norm,
+)
+from npt_lib.book.exercises import Mistake, code, derive, predict
+from npt_lib.feed_forward import FeedForward
+from npt_lib.layers import Linear
+from npt_lib.norm import LayerNorm
+
+rng = np.random.default_rng(6)
+
+
+def randomised(module):
+    """In float64, and no parameter at a convenient value such as 0 or 1."""
+    module = module.astype(np.float64)
+    for parameter in module.parameters().values():
+        parameter.value = rng.uniform(0.5, 1.5, parameter.shape)
+    return module
+
+
+x = rng.standard_normal((2, 3, 5))
+flat = np.stack([0.003 * x[0], np.full((3, 5), 2.0)])          # small variance, and none
+gain, bias = rng.uniform(0.5, 2, 5), rng.standard_normal(5)
+
+EXERCISES = [
+    predict(
+        "6.1",
+        "x is (4, 7, 12), and layer norm divides it by std. What is the shape of std?",
+        (4, 7, 1),
+        mistakes=[
+            Mistake("the axis of the mean is gone", (4, 7),
+                    "Lined up from the right, what would 7 meet in x?"),
+            Mistake("that is the shape of the gain", (12,),
+                    "Which words share their gain, and do they share their variance?"),
+            Mistake("the statistics run over the words of a sentence", (4, 1, 12),
+                    "May a word's norm depend on how many words follow it?"),
+            Mistake("the statistics run over the batch", (1, 7, 12),
+                    "May a sentence notice which others are in its batch?"),
+            Mistake("one for every number", (4, 7, 12),
+                    "How many numbers does one variance summarise?"),
+        ],
+    ),
+    predict(
+        "6.2",
+        "norm = LayerNorm(12) has run forward and backward on x (4, 7, 12). What is the shape "
+        "of norm.gain.grad?",
+        (12,),
+        mistakes=[
+            Mistake("every word keeps a gradient of its own", (4, 7, 12),
+                    "The gain was broadcast to every word. What happens to that on the way back?"),
+            Mistake("the axes that are summed are kept", (1, 1, 12),
+                    "Which shape has the gain itself, and which shape has a gradient?"),
+            Mistake("the sum runs over the batch alone", (7, 12),
+                    "Do the words of one sentence share their gain?"),
+            Mistake("the sum runs over the width", (4, 7, 1),
+                    "Which axis does the gain have?"),
+        ],
+    ),
+    code(
+        "6.3",
+        "Write layer_norm(x, gain, bias): each vector of x (..., D) normalised, then times the "
+        "gain, plus the bias, both (D,). eps is 1e-5.",
+        layer_norm,
+        cases=[(flat, gain, bias), (x, gain, bias), (10 * x[0] + 3, gain, bias)],
+        mistakes=[
+            Mistake("eps is added after the root", with_norm(eps_outside),
+                    "For a variance of 1e-6, what is the root of var + 1e-5, and what is the "
+                    "root of var, plus 1e-5?"),
+            Mistake("eps is left out", with_norm(no_eps),
+                    "What is the variance of a word whose numbers are all the same?"),
+            Mistake("the variance divides by D - 1", with_norm(one_less),
+                    "In the formula of the variance, the sum is divided by what?"),
+            Mistake("the division is by the variance, not by its root",
+                    with_norm(lambda x: normalised(x, divisor=lambda v: v)),
+                    "If all numbers are ten times as large, how much larger is the variance?"),
+            Mistake("the mean is taken over the words", with_norm(lambda x: normalised(x, -2)),
+                    "If a sentence gets longer, should a word in it change?"),
+            Mistake("the mean is taken over all words and numbers",
+                    with_norm(lambda x: normalised(x, None)),
+                    "Whose mean is it: one word's, or the whole array's?"),
+            Mistake("the mean is not subtracted",
+                    with_norm(lambda x: x / np.sqrt(mean((x - mean(x))**2) + EPS)),
+                    "What is the mean of each word after normalising?"),
+            Mistake("the bias comes before the gain",
+                    lambda x, gain, bias: (normalised(x) + bias) * gain,
+                    "In the formula, does the gain multiply the bias?"),
+        ],
+    ),
+    code(
+        "6.4",
+        "Write drop_words(x, p, rng) with its backward under it: each word of x (B, T, D) "
+        "becomes 0 where rng.random((B, T, 1)) is below p; the others are scaled so that the "
+        "mean is kept.",
+        drop_words,
+        cases=[(x, 0.4, np.random.default_rng(1)), (x[:1], 0.2, np.random.default_rng(2))],
+        mistakes=[
+            Mistake("single numbers are dropped", drop_entries,
+                    "How many draws does one word get?"),
+            Mistake("p is the chance of being kept", keep_below,
+                    "For p = 0, what should be left?"),
+            Mistake("the words that are kept are not scaled", unscaled,
+                    "With p = 0.5, what is the mean of the numbers after dropping?"),
+            Mistake("the words that are kept are scaled down", scaled_down,
+                    "Half of the numbers are gone: must the others grow or shrink to keep "
+                    "the mean?"),
+            Mistake("backward draws again", drawn_again,
+                    "Which words reached the output, and so the loss?"),
+            Mistake("backward lets everything through", passed_through,
+                    "How much does the loss change with a number that was dropped?"),
+        ],
+    ),
+    code(
+        "6.5",
+        "Write pre_norm_sublayer(x, norm, f) with its backward under it: y = x + f(norm(x)).",
+        pre_norm_sublayer,
+        cases=[(x, randomised(LayerNorm(5)), randomised(Linear(5, 5, rng))),
+               (3 * x[0] + 1, randomised(LayerNorm(5)), randomised(FeedForward(5, 7, rng)))],
+        outputs=("y", "dx"),
+        mistakes=[
+            Mistake("the residual is forgotten in backward",
+                    with_backward(lambda dy, norm, f: norm(f(dy))),
+                    "How often is x used in forward, and how many gradients come back to it?"),
+            Mistake("the residual is forgotten", no_residual,
+                    "What does a sublayer add to?"),
+            Mistake("that is post-norm", post_norm,
+                    "Does the trunk pass through the norm?"),
+            Mistake("the norm stands on the trunk", normed_trunk,
+                    "What is added to f's output: x, or the normalised x?"),
+            Mistake("the way back skips the norm", with_backward(lambda dy, norm, f: dy + f(dy)),
+                    "f's backward returns the gradient of what f has read. Is that x?"),
+            Mistake("the way back takes the norm first",
+                    with_backward(lambda dy, norm, f: dy + f(norm(dy))),
+                    "Which ran last in forward, and so goes first in backward?"),
+            Mistake("the norm's backward takes the residual as well",
+                    with_backward(lambda dy, norm, f: norm(dy + f(dy))),
+                    "Does the way round pass through the norm?"),
+        ],
+    ),
+    derive(
+        "6.6",
+        "Write rms_norm_backward(dy, x): the gradient with respect to x of y = x / r along the "
+        "last axis, with r = sqrt(mean of x**2, plus 1e-5).",
+        rms_norm,
+        cases=[(x,), (3 * rng.standard_normal((4, 7)) + 1,)],
+        mistakes=[
+            Mistake("the direct path alone", lambda dy, x: dy / rms(x),
+                    "Does r stay the same when x does not?"),
+            Mistake("layer norm's gradient, with the path through the mean",
+                    lambda dy, x: (dy - mean(dy) - rms_norm(x) * mean(dy * rms_norm(x))) / rms(x),
+                    "Is there a mean of x in the forward pass?"),
+            Mistake("a sum in the place of a mean",
+                    lambda dy, x: (dy - rms_norm(x) * (dy * rms_norm(x)).sum(-1, keepdims=True))
+                    / rms(x),
+                    "By how much does the mean of the squares change with a single x?"),
+            Mistake("x in the place of y in the last term",
+                    lambda dy, x: (dy - x * mean(dy * x)) / rms(x),
+                    "The slope of 1/r is -1/r**2, and r itself has slope x/(D r). How many r "
+                    "are there in the end?"),
+            Mistake("the path through r is added", lambda dy, x:
+                    (dy + rms_norm(x) * mean(dy * rms_norm(x))) / rms(x),
+                    "When r grows, does y grow?"),
+        ],
+    ),
+]

@@ -1,0 +1,196 @@
+"""Exercises of chapter 7: shapes in a stack, the mean over words, a stack, shared blocks."""
+
+import numpy as np
+
+from npt_lib.book.exercises import Mistake, code, derive, predict
+from npt_lib.feed_forward import FeedForward
+from npt_lib.layers import Linear
+from npt_lib.norm import LayerNorm
+
+rng = np.random.default_rng(7)
+
+
+def mean_of_words(y, ids, masked=True, over="words", backward=None):
+    """The right one; the other arguments make the mistakes."""
+    real = (ids != 0)[:, :, None]
+    words = real.sum(axis=1, keepdims=True)
+    n = {"words": np.maximum(words, 1), "plain": words, "length": y.shape[1], "nothing": 1,
+         "batch": words.mean()}[over]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = (real if masked else np.ones(real.shape)) / n
+        m = (y * part).sum(axis=1)
+    back = part if backward is None else backward(real, n)
+    return m, lambda dm: back * dm[:, None, :]
+
+
+def mean_with(**switches):
+    return lambda y, ids: mean_of_words(y, ids, **switches)
+
+
+def in_turn(ways):
+    def backward(dy):
+        for undo in ways:
+            dy = undo(dy)
+        return dy
+    return backward
+
+
+def stack_with(change):
+    """A stack whose backward goes through change(ways) in turn."""
+    def answer(x, blocks):
+        ways = []
+        for block in blocks:
+            x, block_backward = block.forward(x)
+            ways.append(block_backward)
+        return x, in_turn(change(ways))
+    return answer
+
+
+def run_stack(x, blocks):
+    return stack_with(lambda ways: ways[::-1])(x, blocks)
+
+
+def each_from_the_start(x, blocks):
+    ways = []
+    for block in blocks:
+        y, block_backward = block.forward(x)
+        ways.append(block_backward)
+    return y, in_turn(ways[::-1])
+
+
+def shared(x, W):
+    for _ in range(2):
+        x = x + np.tanh(x @ W)
+    return x
+
+
+def shared_backward(dy, x, W, residual=True, count=(1, 1), same=None, slope=True):
+    """The right one; the switches make the mistakes."""
+    t1 = np.tanh(x @ W)
+    h = x + t1
+    t2 = np.tanh(h @ W)
+    a, b = (t1, t2) if same is None else ((t1, t1) if same == 1 else (t2, t2))
+    du2 = dy * (1 - b * b) if slope else dy
+    dh = residual * dy + du2 @ W.T
+    du1 = dh * (1 - a * a) if slope else dh
+    return residual * dh + du1 @ W.T, count[0] * (x.T @ du1) + count[1] * (h.T @ du2)
+
+
+def with_switch(**switches):
+    return lambda dy, x, W: shared_backward(dy, x, W, **switches)
+
+
+def module(made):
+    """In float64, and no parameter at a convenient value such as 0 or 1."""
+    made = made.astype(np.float64)
+    for parameter in made.parameters().values():
+        parameter.value = rng.uniform(-1, 1.5, parameter.shape)
+    return made
+
+
+y = rng.standard_normal((4, 5, 3))
+ids = np.array([[4, 5, 6, 7, 8], [4, 5, 0, 0, 0], [0, 0, 0, 0, 0], [4, 5, 6, 0, 0]])
+BLOCKS = [module(FeedForward(5, 7, rng)), module(LayerNorm(5)), module(Linear(5, 5, rng))]
+X, W = rng.standard_normal((3, 5)), 0.5 * rng.standard_normal((5, 5))
+
+EXERCISES = [
+    predict(
+        "7.1",
+        "ids is (3, 7). Five blocks with four heads and D = 12 read it. What is the shape of "
+        "np.stack(list(attention_maps(backward).values()))?",
+        (5, 3, 4, 7, 7),
+        mistakes=[
+            Mistake("one block's weights", (3, 4, 7, 7), "How many maps are there to stack?"),
+            Mistake("the heads are gone", (5, 3, 7, 7), "Does each head look in its own way?"),
+            Mistake("the sentences are gone", (5, 4, 7, 7),
+                    "Do the three sentences share their looks?"),
+            Mistake("vectors in the place of weights", (5, 3, 7, 12),
+                    "A weight belongs to a query and what else?"),
+            Mistake("heads come before sentences", (5, 4, 3, 7, 7),
+                    "In which order do scores have their axes B, H, T, S?"),
+        ],
+    ),
+    predict(
+        "7.2",
+        "mask = padding_mask(ids) for ids (3, 7); y is (3, 7, 12). Which shape must the mask "
+        "have to set the rows of padding in y to 0, when y is multiplied by it?",
+        (3, 7, 1),
+        mistakes=[
+            Mistake("without an axis for the width", (3, 7),
+                    "Lined up from the right, what would 7 meet in y?"),
+            Mistake("as attention wants it", (3, 1, 1, 7),
+                    "How many axes has y, and which of them is the word's?"),
+            Mistake("that hides columns, not rows", (3, 1, 7), "Which axis of y runs over words?"),
+            Mistake("a number for each entry, where one for each word is enough", (3, 7, 12),
+                    "The mask has 21 numbers. Where would the others come from?"),
+        ],
+    ),
+    code(
+        "7.3",
+        "Write mean_of_words(y, ids) with its backward under it: the mean of y (B, T, D) over "
+        "the places whose id is not 0; zeros where there is none.",
+        mean_of_words,
+        cases=[(y, ids), (3 * y[:2] + 1, ids[:2])],
+        outputs=("m", "dy"),
+        mistakes=[
+            Mistake("padding is part of the mean", mean_with(masked=False, over="length"),
+                    "Which rows of y has somebody written who was no word?"),
+            Mistake("the sum is divided by the padded length", mean_with(over="length"),
+                    "How many words were added up?"),
+            Mistake("the words are added up, and not divided", mean_with(over="nothing"),
+                    "What is the mean of five equal vectors?"),
+            Mistake("padding is added, though not counted", mean_with(masked=False),
+                    "The rows of padding are not zero. Who removes them?"),
+            Mistake("a sentence without words is divided by its 0 words", mean_with(over="plain"),
+                    "What is 0 divided by 0?"),
+            Mistake("all sentences are divided by the same count", mean_with(over="batch"),
+                    "How many words has each sentence?"),
+            Mistake("backward gives padding a gradient",
+                    mean_with(backward=lambda real, n: np.ones(real.shape) / n),
+                    "How much does m change with a row of padding?"),
+            Mistake("backward forgets the division",
+                    mean_with(backward=lambda real, n: real),
+                    "If one word of five rises by 1, by how much does the mean rise?"),
+        ],
+    ),
+    code(
+        "7.4",
+        "Write run_stack(x, blocks) with its backward under it: each module reads what the one "
+        "before it wrote.",
+        run_stack,
+        cases=[(X, BLOCKS), (2 * X + 1, BLOCKS[:2])],
+        outputs=("y", "dx"),
+        mistakes=[
+            Mistake("every way back is the last block's",
+                    stack_with(lambda ways: [ways[-1]] * len(ways)),
+                    "When does a function that was made in the loop look up its names?"),
+            Mistake("the way back starts at the first block", stack_with(lambda ways: ways),
+                    "Which block's output has the gradient that arrives?"),
+            Mistake("only the last block is undone", stack_with(lambda ways: ways[-1:]),
+                    "The last block's dx is the gradient of what: of x, or of what it has read?"),
+            Mistake("every block reads x", each_from_the_start,
+                    "What does the second block read?"),
+        ],
+    ),
+    derive(
+        "7.5",
+        "Write shared_backward(dy, x, W), which returns dx, dW, for y = f(f(x)) with "
+        "f(x) = x + tanh(x @ W).",
+        shared,
+        cases=[(X, W), (0.5 * X[:2], W.T.copy())],
+        mistakes=[
+            Mistake("W was used twice, and only the second use is counted",
+                    with_switch(count=(0, 1)), "Through how many blocks does W touch the loss?"),
+            Mistake("W was used twice, and only the first use is counted",
+                    with_switch(count=(1, 0)), "Through how many blocks does W touch the loss?"),
+            Mistake("the residuals are forgotten", with_switch(residual=False),
+                    "How often does f use its x?"),
+            Mistake("both slopes are taken in the first block", with_switch(same=1),
+                    "What has the second tanh read?"),
+            Mistake("both slopes are taken in the second block", with_switch(same=2),
+                    "What has the first tanh read?"),
+            Mistake("the slope of tanh is missing", with_switch(slope=False),
+                    "How does tanh u change with u?"),
+        ],
+    ),
+]

@@ -1,0 +1,1 @@
+"""What the plots and explorers are made of: grids, diagrams, the map, tables."""

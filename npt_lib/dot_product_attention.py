@@ -1,0 +1,169 @@
+"""Scaled dot-product attention, its masks, and a look at its weights: chapter 2."""
+
+import math
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from npt_lib.layers import exp_in_place, softmax, softmax_gradient, softmax_in_place
+from npt_lib.module import Array, Backward, saved
+from npt_lib.parallel.threads import each
+from npt_lib.require import as_ids, check_attention, check_count
+
+LONG = 1 << 20                 # scores T * S, beyond which a table of them is never made whole
+BLOCK = 1 << 19                # scores that are made at a time then
+Change = Callable[[Array], tuple[Array, Backward]]
+
+
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, drop: Change | None = None
+) -> tuple[Array, Backward]:
+    """Each query takes a mixture of the values, weighted by how well it matches the keys.
+
+    q is (..., T, K), k is (..., S, K), v is (..., S, K'); y is (..., T, K'). mask is boolean,
+    True = may attend, and broadcasts to (..., T, S); a query that may attend to nothing gets 0.
+    drop changes the weights before they mix the values, as dropout does: w -> (w, backward).
+    Backward: returns dq, dk, dv. Built and derived in chapter 2.
+    """
+    check_attention(q, k, v, mask)
+    is_long = q.shape[-2] * k.shape[-2] > LONG
+    if is_long and drop is None:
+        return attention_by_rows(q, k, v, mask)
+    return attention_at_once(q, k, v, mask, drop)
+
+
+def attention_at_once(
+    q: Array, k: Array, v: Array, mask: Array | None = None, drop: Change | None = None
+) -> tuple[Array, Backward]:
+    """Attention with all scores at once, their weights kept for the way back."""
+    scale = 1 / math.sqrt(q.shape[-1])
+    qs = q * scale                                        # cheaper here than on the scores
+    scores = qs @ k.swapaxes(-1, -2)                      # (..., T, S)
+    w = softmax_in_place(scores, mask)
+    used, drop_backward = drop(w) if drop else (w, lambda dw: dw)
+    y = used @ v                                          # (..., T, K')
+
+    def backward(dy: Array) -> tuple[Array, Array, Array]:
+        dv = used.swapaxes(-1, -2) @ dy                   # (..., S, K')
+        dw = drop_backward(dy @ v.swapaxes(-1, -2))       # (..., T, S)
+        dscores = softmax_gradient(w, dw)
+        dk = dscores.swapaxes(-1, -2) @ qs                # (..., S, K)
+        dqs = dscores @ k                                 # (..., T, K)
+        return dqs * scale, dk, dv
+
+    return y, backward
+
+
+def attention_by_rows(
+    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = BLOCK
+) -> tuple[Array, Backward]:
+    """Attention for long sequences: a few queries at a time, and their weights not kept.
+
+    The same results, with memory that grows with T, not with T * S.
+    Backward: computes the weights of the same few queries again. Told in "Making it fast".
+    """
+    S, scale = k.shape[-2], 1 / math.sqrt(q.shape[-1])
+    tables = list(np.ndindex(q.shape[:-2]))               # each batch row and head
+    few = max(1, block // S)
+    blocks = [slice(i, i + few) for i in range(0, q.shape[-2], few)]
+    masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], S))
+    dtype = np.result_type(q, k, v)
+    y = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
+
+    def weigh(t: tuple[int, ...], rows: slice) -> tuple[Array, Array]:
+        """Weights times a total, and that total, which is cheaper to divide by later."""
+        e = q[t][rows] * scale @ k[t].T                   # (few, S)
+        total = exp_in_place(e, None if masks is None else masks[t][rows])
+        return e, total
+
+    def table_forward(t: tuple[int, ...]) -> None:
+        for rows in blocks:
+            e, total = weigh(t, rows)
+            y[t][rows] = e @ v[t] / total
+
+    def backward(dy: Array) -> tuple[Array, Array, Array]:
+        dq, dk, dv = (np.zeros(x.shape, dtype) for x in (q, k, v))
+
+        def table_backward(t: tuple[int, ...]) -> None:
+            for rows in blocks:
+                e, total = weigh(t, rows)
+                dye = dy[t][rows] / total                 # of e @ v
+                dv[t] += e.T @ dye
+                dscores = dye @ v[t].T
+                dscores -= np.vecdot(dye, y[t][rows])[:, None]    # the sum of dw * w
+                dscores *= e
+                dk[t] += dscores.T @ q[t][rows]
+                dq[t][rows] = dscores @ k[t]
+            dk[t] *= scale
+            dq[t] *= scale
+
+        each(table_backward, tables)
+        return dq, dk, dv
+
+    each(table_forward, tables)
+    return y, backward
+
+
+def causal_mask(n: int) -> Array:
+    """(n, n), True on and below the diagonal: a position may attend to itself and the past."""
+    return np.tri(check_count("n", n, 0), dtype=bool)
+
+
+def padding_mask(ids: Array, pad_id: int = 0) -> Array:
+    """(B, 1, 1, S), True where ids (B, S) hold a real token: nobody may attend to padding."""
+    ids = as_ids("token", ids)
+    if ids.ndim != 2:
+        raise ValueError(f"ids must have two axes (B, S), got shape {ids.shape}.")
+    return (ids != check_count("pad_id", pad_id, 0))[:, None, None, :]
+
+
+def attention_maps(backward: Backward) -> dict[str, Array]:
+    """Every attention's weights (B, H, T, S), by name, such as ``decoder.0.cross``.
+
+    backward is what the forward of a model, stack, block or layer returned; the weights are
+    found in what it remembers. A name is made of the variables on the way there:
+    ``attn_backward`` is ``attn``, and the functions of a list are numbered.
+    """
+    maps: dict[str, Array] = {}
+    for path, weights in _find(backward, (), set()):
+        name = ".".join(path) or "attention"
+        maps[name if name not in maps else f"{name}.{len(maps)}"] = weights
+    return maps
+
+
+def _find(
+    backward: Backward, path: tuple[str, ...], seen: set[int]
+) -> Iterator[tuple[tuple[str, ...], Array]]:
+    if id(backward) in seen:
+        return
+    seen.add(id(backward))
+    inside = saved(backward)
+    if backward.__qualname__ == "attention_at_once.<locals>.backward":
+        yield path, inside["w"]
+    elif backward.__qualname__ == "attention_by_rows.<locals>.backward":
+        yield path, _weights(**saved(inside["weigh"]))
+    else:
+        for name, value in inside.items():
+            for step, function in _functions(name, value):
+                yield from _find(function, path + step, seen)
+
+
+def _functions(name: str, value: Any) -> Iterator[tuple[tuple[str, ...], FunctionType]]:
+    """The functions in one remembered value, each with its part of the path."""
+    part = name.removesuffix("_backward")
+    if isinstance(value, FunctionType):
+        yield (() if part == name or part in SILENT else (part,)), value
+    elif isinstance(value, list | tuple):
+        yield from (((str(i),), item) for i, item in enumerate(value)
+                    if isinstance(item, FunctionType))
+
+
+SILENT = {"attention", "encode", "decode", "model"}     # steps of the code, no parts of the model
+
+
+def _weights(q: Array, k: Array, masks: Array | None, **others: Any) -> Array:
+    """Those that attention by rows did not keep."""
+    w, _ = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.dtype.type(q.shape[-1])), masks)
+    return w
