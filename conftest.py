@@ -7,8 +7,11 @@ from tools.kernel_env import ENV
 
 os.environ.update(ENV)  # before NumPy is imported: one BLAS thread, no progress bars
 
-# The comparison with PyTorch has an environment of its own: make test-parity
-collect_ignore = [] if importlib.util.find_spec("torch") else ["tests/parity"]
+# What the library's own tests do without (requirements-library.txt): PyTorch has an environment of
+# its own (make test-parity), and what builds the pages and runs notebooks is for the book.
+NEEDS = {"tests/parity": "torch", "tests/pages": "sphinx", "tests/test_links.py": "sphinx",
+         "tests/test_nb.py": "nbformat", "tests/test_book_style.py": "nbformat"}
+collect_ignore = [path for path, need in NEEDS.items() if not importlib.util.find_spec(need)]
 
 if importlib.util.find_spec("hypothesis"):
     from hypothesis import settings

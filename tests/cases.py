@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import npt_lib as npt
-from npt_lib.attention import by_rows
+from npt_lib.dot_product_attention import attention_by_rows
 
 B, T, S, H, K, F, V = 3, 5, 6, 2, 4, 7, 11
 D = H * K                                         # 8
@@ -22,6 +22,9 @@ CONFIG = npt.Config(
     n_src_vocab=N_SRC, n_tgt_vocab=V, d_model=D, n_heads=H, d_ff=F, n_layers=2, dropout=0.2,
     max_len=9,
 )
+
+OPTIONS = replace(CONFIG, n_src_vocab=V, n_decoder_layers=1, share_embeddings=True,
+                  tie_embeddings=True, scale_embeddings=False, output_bias=True, final_norm=True)
 
 LINEAR = D * F + F
 SELF = D * 3 * D + 3 * D + D * D + D
@@ -135,25 +138,41 @@ CASES = [
          run=function(npt.softmax)),
     Case("relu", "relu", floats((B, T, F)), run=function(npt.relu)),
     Case("gelu", "gelu", floats((B, T, F)), run=function(npt.gelu)),
+    Case("exact gelu", "exact_gelu", floats((B, T, F)), run=function(npt.exact_gelu)),
     Case("attention", "attention", floats(*HEADS), run=function(npt.attention)),
     Case("attention, masked", "attention", empty_row(*HEADS, mask=(B, 1, T, S)),
          run=function(npt.attention)),
     Case("attention, by rows", "attention", empty_row(*HEADS, mask=(B, 1, T, S)),
-         run=function(by_rows, block=2 * S)),
+         run=function(attention_by_rows, block=2 * S)),
     Case("linear", "Linear", floats((B, T, D)), lambda rng: npt.Linear(D, F, rng),
          n_parameters=LINEAR),
+    Case("linear, no bias", "Linear", floats((B, T, D)),
+         lambda rng: npt.Linear(D, F, rng, bias=False),
+         n_parameters=D * F),
     Case("self-attention", "SelfAttention", masked(BATCH, mask=SELF_MASK),
          lambda rng: npt.SelfAttention(D, H, rng), n_parameters=SELF),
     Case("cross-attention", "CrossAttention", masked(BATCH, MEMORY, mask=MEMORY_MASK),
          lambda rng: npt.CrossAttention(D, H, rng), n_parameters=CROSS),
+    Case("self-attention, narrow", "SelfAttention", masked(BATCH, mask=SELF_MASK),
+         lambda rng: npt.SelfAttention(D, H, rng, d_head=3, bias=False, dropout=0.4),
+         run=with_dropout, n_parameters=4 * D * H * 3),
+    Case("cross-attention, wide", "CrossAttention", masked(BATCH, MEMORY, mask=MEMORY_MASK),
+         lambda rng: npt.CrossAttention(D, H, rng, d_head=5, dropout=0.4),
+         run=with_dropout, n_parameters=4 * D * H * 5 + 3 * H * 5 + D),
     Case("feed-forward", "FeedForward", floats(BATCH),
          lambda rng: npt.FeedForward(D, F, rng), n_parameters=FFN),
     Case("feed-forward, gelu", "FeedForward", floats(BATCH),
          lambda rng: npt.FeedForward(D, F, rng, "gelu"), n_parameters=FFN),
+    Case("feed-forward, exact gelu and dropout", "FeedForward", floats(BATCH),
+         lambda rng: npt.FeedForward(D, F, rng, npt.exact_gelu, bias=False, dropout=0.3),
+         run=with_dropout, n_parameters=2 * D * F),
     Case("embedding", "Embedding", lambda rng: (rng.integers(0, 4, (B, T)),),   # ids repeat
          lambda rng: npt.Embedding(V, D, rng), n_parameters=V * D),
     Case("unembedding", "Unembedding", floats(BATCH),
          lambda rng: npt.Unembedding(npt.Embedding(V, D, rng).table), n_parameters=V * D),
+    Case("unembedding with bias", "Unembedding", floats(BATCH),
+         lambda rng: npt.Unembedding(npt.Embedding(V, D, rng).table, bias=True),
+         n_parameters=V * D + V),
     Case("sinusoidal positions", "SinusoidalPositions", floats(BATCH),
          lambda rng: npt.SinusoidalPositions(9, D)),
     Case("learned positions", "LearnedPositions", floats(BATCH),
@@ -181,7 +200,8 @@ CASES = [
                 npt.Transformer, extra=2 * NORM,
                 config=replace(CONFIG, tie_embeddings=True, positions="learned",
                                activation="gelu")),
-    Case("transformer, in two parts", "Replicas", source_and_target,
-         lambda rng: npt.Replicas(npt.Transformer(CONFIG, rng), 2, least=1),
-         run=with_dropout, n_parameters=TRANSFORMER),
+    Case("transformer, all options", "Transformer",
+         lambda rng: tuple(np.where(ids < V, ids, 3) for ids in source_and_target(rng)),
+         lambda rng: npt.Transformer(OPTIONS, rng), run=with_dropout,
+         n_parameters=V * D + V + 2 * ENCODER_BLOCK + DECODER_BLOCK + 2 * NORM),
 ]

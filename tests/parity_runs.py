@@ -102,7 +102,8 @@ def train_ours(training, given, dtype=np.float64):
     model = module_of(training, given, dtype)
     optimizer = OPTIMIZERS[training.optimizer](model.parameters())
     losses = [
-        npt.train_step(model, optimizer, batch, None, lr, MAX_NORM, SMOOTHING)
+        npt.train_step(model, optimizer, batch, None, lr, MAX_NORM,
+                       label_smoothing=SMOOTHING)
         for *batch, lr in zip(given["src"], given["tgt"], given["rates"].tolist(), strict=True)
     ]
     return {"losses": np.array(losses), **model.state_dict()}

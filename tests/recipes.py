@@ -29,7 +29,7 @@ class Recipe:
         """Train a fresh model on the task; prints how long it took, which no test asserts."""
         rng = np.random.default_rng(seed)
         model = npt.Transformer(task.config(dropout=0.0, **self.sizes), rng)
-        batches = npt.Batches(*task.arrays(), self.batch_size, rng)
+        batches = task.batches(self.batch_size, rng)
         before = time.process_time()
         history = npt.train(
             model, npt.Adam(model.parameters()), batches, None, self.n_steps,

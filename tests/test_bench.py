@@ -7,50 +7,49 @@ import io
 import json
 import re
 import sys
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 import npt_lib as npt
 from benchmarks import __main__ as command
-from benchmarks import checks, flops, machine, measure
-from benchmarks.contestants import CONTESTANTS, SETTINGS, anatomy, forms, textbook, with_kernel
-from benchmarks.contestants import npt as contestant
-from benchmarks.process import HELD_BACK_BY, Process, WorkerError, environment
-from benchmarks.race import Disagreement, give_up, race
-from benchmarks.sizes import (
-    BOS,
-    EOS,
-    FIRST_WORD,
-    MAX_LEN,
-    N_TOKENS,
-    PAD,
-    SIZES,
-    Size,
-    attention_inputs,
-    positions,
+from benchmarks import forms, machine, with_npt, work
+from benchmarks.contestants import CONTESTANTS, OTHER_STATE, with_kernel, with_library
+from benchmarks.flops import flops, forward_products, training_products
+from benchmarks.race import (
+    HELD_BACK_BY,
+    ROOT,
+    Disagreement,
+    Process,
+    WorkerError,
+    environment,
+    give_up,
+    race,
+    same_losses,
+    same_numbers,
+    same_tokens,
 )
-from benchmarks.sizes import batch as batch_of
-from benchmarks.worker import Worker, serve
-from benchmarks.writing import APART, SECTIONS, prose, report, stats, write_report
-from benchmarks.writing.forms import gains
+from benchmarks.report import gain, report
+from benchmarks.work import BOS, EOS, FIRST_WORD, N_TOKENS, PAD, SIZES, Size
+from benchmarks.worker import answers
 
 TOY = Size("TOY", 3, 5, 7, 8, 2, 12, 2, 11)
 
 
 @pytest.fixture(scope="module")
 def weights():
-    with measure.weights_of(TOY) as path:
-        yield path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SIZES, "TOY", TOY)
+        with command.weights_of("TOY") as path:
+            yield path
 
 
 # what everyone is fed
 
 @pytest.mark.parametrize("size", [TOY, *SIZES.values()], ids=lambda size: size.name)
 def test_batches_have_the_promised_shapes_and_padding(size):
-    src, tgt = batch_of(size, 5)
+    src, tgt = work.batch(size, 5)
     assert src.shape == (size.batch, size.n_src)
     assert tgt.shape == (size.batch, size.n_tgt + 1)
     assert (src[0] != PAD).all() and (tgt[0] != PAD).all()
@@ -62,17 +61,12 @@ def test_batches_have_the_promised_shapes_and_padding(size):
         assert (row[0], row[len(words) + 1]) == (BOS, EOS)
         assert (words >= FIRST_WORD).all() and (words < size.n_vocab).all()
     assert len({np.count_nonzero(row) for row in src}) > 1
-
-
-def test_a_seed_is_a_batch():
-    for again, other in zip(batch_of(TOY, 1), batch_of(TOY, 2)):
-        assert (again != other).any()
-    assert all((a == b).all() for a, b in zip(batch_of(TOY, 1), batch_of(TOY, 1)))
+    assert all((a == b).all() for a, b in zip(work.batch(size, 5), (src, tgt)))
 
 
 def test_positions_are_the_librarys():
-    ours = npt.sinusoidal_positions(MAX_LEN, TOY.d_model)
-    np.testing.assert_allclose(positions(TOY.d_model), ours, atol=1e-6)
+    ours = npt.sinusoidal_positions(work.MAX_LEN, TOY.d_model)
+    np.testing.assert_allclose(work.positions(TOY.d_model), ours, atol=1e-6)
 
 
 # what is counted
@@ -97,13 +91,13 @@ class Counted(np.ndarray):
 
 def test_flops_are_those_that_a_forward_pass_does():
     """The library's own model, with weights that count the products they are part of."""
-    model = contestant.model_of(TOY)
+    model = with_npt.model_of(TOY)
     for parameter in model.parameters().values():
         parameter.value = parameter.value.view(Counted)
     full = np.full((TOY.batch, max(TOY.n_src, TOY.n_tgt)), FIRST_WORD)
     Counted.done = 0
     model.forward(full[:, :TOY.n_src], full[:, :TOY.n_tgt])
-    assert Counted.done == flops.forward_flops(TOY)
+    assert Counted.done == flops(forward_products(TOY))
 
 
 def test_flops_of_a_step_by_hand():
@@ -111,142 +105,102 @@ def test_flops_of_a_step_by_hand():
     encoder = 2 * (2 * 4 * 12 + 2 * (2 * 4 * 2) + 2 * 4 * 4 + 2 * (2 * 4 * 5))
     decoder = 2 * (3 * 4 * 12 + 2 * (3 * 4 * 3) + 3 * 4 * 4 + 2 * (3 * 4 * 5))
     cross = 2 * (3 * 4 * 4 + 2 * 4 * 8 + 2 * (3 * 4 * 2) + 3 * 4 * 4)
-    assert flops.training_flops(size) == 3 * (encoder + decoder + cross + 2 * 3 * 4 * 7)
-    twice = replace(size, n_layers=2)
-    assert (flops.forward_flops(twice) - flops.forward_flops(size)) == encoder + decoder + cross
+    assert flops(training_products(size)) == 3 * (encoder + decoder + cross + 2 * 3 * 4 * 7)
+    twice = flops(forward_products(replace(size, n_layers=2)))
+    assert twice - flops(forward_products(size)) == encoder + decoder + cross
 
 
 # the worker, and who works in it
 
-def answers(module, *commands):
-    out = io.StringIO()
-    serve(Worker(module), io.StringIO("".join(json.dumps(c) + "\n" for c in commands)), out)
-    return [json.loads(line) for line in out.getvalue().splitlines()]
-
-
 def test_a_worker_trains_as_the_library_does(weights):
-    options = {"size": TOY.as_dict(), "weights": weights}
-    ready, first, more, held = answers(contestant, {"prepare": "train", "options": options},
-                                       {"run": 2}, {"run": 1}, {"memory": True})
-    assert ready == {}
-    assert first["seconds"] > 0 and held["bytes"] >= 0
-    model = contestant.model_of(TOY, weights=weights)
+    request = {"module": "with_npt", "kind": "train", "library": "",
+               "options": {"size": asdict(TOY), "weights": weights}}
+    ready, first, more = answers(request, io.StringIO("2\n1\n"))
+    assert ready == {} and first["seconds"] > 0 and more["bytes"] >= 0
+    model = with_npt.model_of(TOY, weights)
     optimizer = npt.Adam(model.parameters(), 1e-3)
-    wanted = [npt.train_step(model, optimizer, batch_of(TOY, seed), None, label_smoothing=0.1)
+    wanted = [npt.train_step(model, optimizer, work.batch(TOY, seed), None, label_smoothing=0.1)
               for seed in range(3)]
     np.testing.assert_allclose(first["values"] + more["values"], wanted, rtol=1e-5)
 
 
-def test_the_settings_train_alike(weights, monkeypatch):
+def test_all_variants_train_alike(weights, monkeypatch):
     kept = []
     monkeypatch.setattr(npt, "keep_memory", lambda: kept.append(True))
-    variants = {variant for _, _, *pair in SETTINGS for _, variant in pair}
-    assert variants == {"", "one-thread", "bare", "bare reuse", "bare keep"}
-    checks.same_numbers({variant: contestant.training(TOY, weights, variant=variant)(3)
-                         for variant in variants})
+    variants = {c.variant for c in CONTESTANTS.values()
+                if c.module == "with_npt" and "train" in c.parts}
+    assert variants == {"", "keep", "threads", "bare"}
+    same_losses({variant: with_npt.train(TOY, weights, variant)(5) for variant in variants})
     assert kept == [True]
 
 
-def test_a_worker_answers_an_error_and_goes_on(weights):
-    no_job, no_kind, about = answers(contestant, {"run": 1}, {"prepare": "fly"}, {"about": True})
-    assert "prepare must come first" in no_job["error"]
-    assert "kind must be one of ['attend', 'decode', 'train'], got 'fly'" in no_kind["error"]
-    assert about["NumPy"] == np.__version__
-
-
-def test_decoding_writes_what_greedy_writes(weights):
-    (tokens,) = [contestant.decoding(TOY, weights, 2)(1)]
+def test_decoding_writes_what_the_model_finds_likeliest(weights):
+    tokens = with_npt.decode(TOY, weights, 2)(1)
     assert np.shape(tokens) == (2, N_TOKENS)
-    model = contestant.model_of(TOY, weights=weights)
-    src = batch_of(TOY, 0)[0][:2]
-    so_far = np.full((2, 1), BOS)
+    model, src, so_far = with_npt.model_of(TOY, weights), work.batch(TOY, 0)[0][:2], [[BOS], [BOS]]
     for position in range(5):
-        so_far = np.append(so_far, model(src, so_far)[:, -1:].argmax(-1), axis=1)
+        so_far = np.append(so_far, model(src, np.array(so_far))[:, -1:].argmax(-1), axis=1)
         assert [row[position] for row in tokens] == so_far[:, -1].tolist()
-
-
-def test_the_textbooks_attention_is_the_librarys():
-    ours, theirs = contestant.attending(6)(1), textbook.attending(6)(1)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-    q, k, v, dy = attention_inputs(6)
-    assert npt.attention(q, k, v)[0].shape == dy.shape
 
 
 def test_a_process_is_a_worker_with_its_own_kernel(monkeypatch):
     for name in HELD_BACK_BY:
         monkeypatch.setenv(f"{name}NUM_THREADS", "1")
-    held = with_kernel("Haswell")
-    kept = environment(held)
+    kept = environment(with_kernel("Haswell"))
     assert kept["OPENBLAS_CORETYPE"] == "Haswell"
     assert not [name for name in kept if name.endswith("NUM_THREADS")]
-    with Process(CONTESTANTS["textbook"]) as process:
-        process.prepare("attend", n=6)
-        np.testing.assert_allclose(process.run(1).values, textbook.attending(6)(1), rtol=1e-5)
-        with pytest.raises(WorkerError, match=r"textbook NumPy: [^$]*kind must be one of"):
-            process.prepare("train")
+    with pytest.raises(WorkerError, match=r"textbook NumPy: [^$]*no attribute 'fly'"), \
+            Process(CONTESTANTS["textbook"], "fly"):
+        pass
 
 
-def test_a_race_gives_everyone_as_many_rounds():
+def test_a_race_gives_everyone_as_many_rounds_and_another_checkout_its_own_library(tmp_path):
+    """The other state of the library is known by the sign of its attention."""
+    package = tmp_path / "npt_lib"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "class Module: pass\nTransformer = Module\n"
+        "def attention(q, k, v):\n    return q, lambda dy: (dy, dy, dy)\n")
     racers = [CONTESTANTS["npt"], CONTESTANTS["textbook"]]
-    found = race(racers, "attend", {"n": 6}, 3, checks.same_numbers, target=0.001)
+    found = race(racers, "attend", {"n": 6}, 3, same_numbers, target=0.001)
     assert {key: len(line) for key, line in found["seconds"].items()} == {"npt": 3, "textbook": 3}
-    assert set(found["checked"]) == {"npt", "textbook"} and found["times"] >= 1
+    np.testing.assert_allclose(found["checked"]["npt"], with_npt.attend(6)(1), rtol=1e-5)
+    with pytest.raises(Disagreement, match=f"{OTHER_STATE} has"):
+        race([*racers, with_library(str(tmp_path))], "attend", {"n": 6}, 1, same_numbers)
 
 
-def test_forms_compute_what_their_textbook_forms_do(monkeypatch):
-    """Each is checked when it is prepared; Adam's moves with every call, decoding's tokens."""
+@pytest.mark.parametrize("name", forms.FORMS)
+def test_forms_compute_what_their_textbook_forms_do(name, monkeypatch):
     monkeypatch.setattr(npt, "keep_memory", lambda: False)
-    assert len(forms.FORMS) >= 13
-    for name in forms.FORMS:
-        old, new, before, after = forms.comparing(name)(1)
-        assert old != new and len(before) == len(after) == 1
-    with pytest.raises(AssertionError, match="softmax"):
-        forms.same("softmax", [np.ones(2)], [np.zeros(2)])
-
-
-def test_a_step_is_divided_among_all_parts_of_the_library():
-    kinds, parts = (dict(anatomy.KINDS[kind](TOY)(2)) for kind in ("kinds", "parts"))
-    assert list(kinds) == ["matrix products", "other work on arrays", "Python and calls"]
-    assert list(parts) == [*anatomy.PARTS, anatomy.REST]
-    assert all(spent > 0 for spent in parts.values())
-    files = {file.stem for file in Path(npt.__file__).parent.glob("*.py")}
-    assert {stem for stems in anatomy.PARTS.values() for stem in stems} <= files
-    assert anatomy.part_of(npt.attention.__code__.co_filename, "attention") == "attention"
-    assert anatomy.part_of(np.__file__, "array") is None
-    helpers = [getattr(npt.layers, name) for name in anatomy.SHARED]
-    assert {anatomy.part_of(f.__wrapped__.__code__.co_filename if hasattr(f, "__wrapped__")
-                            else f.__code__.co_filename, f.__name__) for f in helpers} == {None}
+    monkeypatch.setattr(forms, "TURN", 0.0)
+    (found,) = forms.compare((name,))(2)
+    assert found["from"] != found["to"] and len(found["before"]) == len(found["after"]) == 2
+    with pytest.raises(AssertionError, match=name):
+        forms.same(name, [np.ones(2)], [np.zeros(2)])
 
 
 # whether all did the same
 
 def test_numbers_that_differ_stop_the_run():
-    assert checks.same_numbers({"a": [1.0, 2.0], "b": [1.00005, 2.0]})
+    assert same_numbers({"a": [1.0, 2.0], "b": [1.00005, 2.0]})
     with pytest.raises(Disagreement, match=r"differences of 2e-04, 0e\+00: b has"):
-        checks.same_numbers({"a": [1.0, 2.0], "b": [1.0002, 2.0]})
+        same_numbers({"a": [1.0, 2.0], "b": [1.0002, 2.0]})
     with pytest.raises(Disagreement):
-        checks.same_numbers({"a": [1.0], "b": [float("nan")]})
+        same_numbers({"a": [1.0], "b": [float("nan")]})
 
 
 def test_losses_may_part_later_but_not_at_once():
-    losses = [3.0] * measure.N_COMPARED
-    assert checks.same_losses({"a": losses, "b": [*losses[:-1], 3.002]})
+    losses = [3.0] * command.N_COMPARED
+    assert same_losses({"a": losses, "b": [*losses[:-1], 3.002]})
     with pytest.raises(Disagreement):
-        checks.same_losses({"a": losses, "b": [3.002, *losses[1:]]})
+        same_losses({"a": losses, "b": [3.002, *losses[1:]]})
 
 
 def test_tokens_that_differ_stop_the_run():
     row = [[3] * 200]
-    assert checks.same_tokens({"a": row, "b": [[3] * 199 + [4]]}) == {"a": 1.0, "b": 0.995}
+    assert same_tokens({"a": row, "b": [[3] * 199 + [4]]}) == {"a": 1.0, "b": 0.995}
     with pytest.raises(Disagreement, match=r"b writes 98\.0% of the tokens that a writes"):
-        checks.same_tokens({"a": row, "b": [[3] * 196 + [4] * 4]})
-
-
-def test_who_lacks_a_package_is_left_out(monkeypatch):
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "jax" else name)
-    there, missing = command.chosen(["npt", "jax"], "Haswell")
-    assert [c.key for c in there] == ["npt", "npt-Haswell"]
-    assert [c.key for c in missing] == ["jax"]
+        same_tokens({"a": row, "b": [[3] * 196 + [4] * 4]})
 
 
 def test_who_cannot_run_here_is_left_out_but_never_the_library(capsys):
@@ -257,171 +211,155 @@ def test_who_cannot_run_here_is_left_out_but_never_the_library(capsys):
         give_up(CONTESTANTS["npt"], broken)
 
 
-def test_a_name_that_is_none_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["x", "--sizes", "TINY,HUGE"])
-    with pytest.raises(SystemExit):
-        command.arguments()
-    assert "must be some of TINY,SMALL,MEDIUM,BASE, got HUGE" in capsys.readouterr().err
-
-
-def test_a_run_stores_each_part_and_reports_it(tmp_path, monkeypatch):
-    """The command from end to end, with one contestant and one part."""
-    monkeypatch.setattr(command, "SIZES", {"TINY": TOY})
-    monkeypatch.setattr(sys, "argv", ["x", "--quick", "--only", "memory", "--contestants", "npt",
-                                      "--out", str(tmp_path / "new")])
-    command.main()
-    stored = json.loads((tmp_path / "new" / "results.json").read_text("utf8"))
-    assert stored["titles"] == {"npt": "npt_lib"} and stored["rounds"] == 2
-    assert set(stored["memory"]) == {"TOY"} and stored["memory"]["TOY"]["npt"] >= 0
-    assert "| npt_lib |" in (tmp_path / "new" / "report.md").read_text("utf8")
-    assert str(tmp_path) not in (tmp_path / "new" / "report.md").read_text("utf8")
-
-
 def test_load_is_that_of_others(monkeypatch):
-    seconds = {"busy": [100.0, 140.0], "own": [10.0, 40.0]}
-    for name, readings in seconds.items():
-        monkeypatch.setattr(machine, name, lambda readings=readings: readings.pop(0))
+    readings = {"busy": [100.0, 140.0], "own": [10.0, 40.0]}
+    for name, seconds in readings.items():
+        monkeypatch.setattr(machine, name, lambda seconds=seconds: seconds.pop(0))
     assert machine.Load().by_others() == {"Load by others": "25% of the busy time"}
 
 
-def test_the_machine_names_what_it_measures():
-    found = machine.machine([CONTESTANTS["npt"], with_kernel("Haswell")])
-    assert found["NumPy"] == np.__version__ and int(found["Cores"]) >= 1
-    wanted = {"Processor", "System", "Python", "BLAS", "BLAS of npt_lib, Haswell kernel"}
-    assert wanted <= set(found)
+# the command, from end to end
 
-
-def test_stored_numbers_are_short():
-    assert command.rounded({"a": [1 / 3, (2, "b")]}) == {"a": [0.333333333, [2, "b"]]}
-
-
-# the report
-
-TITLES = {"npt": "npt_lib", "torch": "PyTorch eager", "jax": "JAX jit"}
-SECONDS = {"npt": [0.5, 0.9, 0.6], "torch": [1.0, 1.0, 2.0], "jax": [0.4, 1.0, 0.5]}
-
-
-def made_up(**sections):
-    return {"machine": {"Cores": "2"}, "rounds": 3, "titles": TITLES,
-            "missing": ["torch.compile"], **sections}
-
-
-def race_of(**more):
-    return {"times": 4, "seconds": SECONDS, "checked": {key: [1.0, 0.5] for key in SECONDS}, **more}
-
-
-def everything():
-    train = race_of(flops=3e9, peak={"npt": 100.0, "torch": 100.0, "jax": 50.0})
-    decode = {name: {**race_of(rows=rows), "checked": dict.fromkeys(SECONDS, 1.0)}
-              for name, rows in (("one", 1), ("batch", 32))}
-    held = {"npt": 5 * 2**20, "torch": 50 * 2**20, "jax": 100 * 2**20}
-    form = {"name": "softmax", "from": "out of place", "to": "in place",
-            "before": [2.0, 3.0, 2.0], "after": [1.0, 1.0, 2.0]}
-    return made_up(train={"TINY": train, "SMALL": train}, dropout=race_of(),
-                   memory={"TINY": held}, decode={"TINY": decode},
-                   attention={"256": race_of(bytes=held), "512": race_of(bytes=held)},
-                   forms=[form],
-                   profile={"SMALL": {"kinds": {"products": 3.0, "calls": 1.0},
-                                      "parts": {"attention": 1.0, "loss": 1.0}}})
-
-
-def test_ratios_are_within_a_round():
-    found = stats.ratios(SECONDS)
-    assert found["npt"] == (0.5, 0.3, 0.9)
-    assert found["torch"] == (1.0, 1.0, 1.0)
-    assert all(r.least <= r.median <= r.most for r in found.values())
-    assert stats.ratios({"jax": [2.0], "npt": [1.0]})["npt"].median == 0.5      # no PyTorch there
-
-
-def test_faster_is_said_only_of_every_round():
-    found = stats.compared(SECONDS, "npt", ["torch", "jax"])
-    assert list(found["faster"]) == ["torch"] and list(found["level"]) == ["jax"]
-    assert list(stats.compared(SECONDS, "torch", ["npt"])["slower"]) == ["npt"]
-
-
-def test_the_report_says_its_numbers():
-    words, pictures = report(everything())
-    assert "| npt_lib | 0.50<br><small>0.30–0.90</small> | 0.50" in words
-    assert "| PyTorch eager | 1 | 1 |" in words
-    assert ("- TINY: faster than PyTorch eager (0.50); now faster, now slower than JAX jit (1.20)."
-            in words)
-    assert "- A training step: faster than all **but** JAX jit at TINY and SMALL." in words
-    assert "torch.compile is not installed there" in words
-    assert "| npt_lib | 600 ms<br><small>5%</small> |" in words
-    assert "| npt_lib | 5 MiB<br><small>0.10</small> |" in words
-    assert "| sgemm | 100 GFLOP/s | 100 GFLOP/s |\n| sgemm of JAX jit | 50 GFLOP/s | 50" in words
-    apart = "".join(SECTIONS[name](everything())[0] for name in APART)
-    assert "| softmax: out of place → in place | 2000 ms | 1000 ms | 2.00<br>" in apart
-    assert "## Each form" not in words and "## Where" not in words
-    assert set(re.findall(r"\((\S+\.svg)\)", words + apart)) == set(pictures)
-    assert not re.search(r"^# ", words, re.M) and words.startswith("## ")
-
-
-def test_a_gain_is_told_for_each_form_and_a_setting_once():
-    base = {"from": "old", "to": "new", "after": [1.0, 1.0, 2.0]}
-    found = gains({"forms": [
-        {**base, "name": "softmax", "before": [2.0, 3.0, 2.2]},
-        {**base, "name": "threads, TINY", "before": [0.5, 0.5, 1.0]},
-        {**base, "name": "threads, SMALL", "before": [2.0, 0.5, 4.0]}]})
-    assert "<!-- softmax -->\n\n**Measured:** 2200 ms before, 1000 ms after, " \
-           "2.00 times as fast (1.10 to 3.00).\n" in found
-    assert "at TINY 500 ms before, 1000 ms after, 0.50 times as fast (0.50 to 0.50, a loss); " \
-           "at SMALL" in found and "(0.50 to 2.00, not a gain in every round).\n" in found
-    settings = [name for name, *_ in SETTINGS]
-    assert re.findall("<!-- (.*) -->", found) == [*forms.FORMS, *settings, "end"]
-    assert "<!-- Adam -->\n\n**Measured:** not in this run." in found
-    assert "<!-- freed memory -->\n\n**Measured:** not in this run." in found
-
-
-def test_in_short_tells_faster_from_not():
-    ahead = {"npt": [1.0, 1.0], "torch": [2.0, 1.1], "npt-Haswell": [0.1, 0.1]}
-    level = {"npt": [1.0, 1.0], "torch": [2.0, 1.0], "jax": [0.5, 0.4]}
-    said = prose.in_short({"TINY": ahead, "SMALL": ahead, "BASE": level}, TITLES)
-    assert said == ("faster than all others at TINY and SMALL; "
-                    "than **nobody** at BASE")
-    some = {"npt": [1.0, 1.0], "torch": [2.0, 1.1], "jax": [0.5, 2.0]}
-    assert prose.in_short({"TINY": some, "BASE": ahead}, TITLES) == (
-        "faster than all **but** JAX jit at TINY; than all others at BASE")
-
-
-def test_a_part_of_the_numbers_is_a_part_of_the_report():
-    whole = everything()
-    words, pictures = report(made_up(memory=whole["memory"]))
-    assert re.findall(r"^## (.*)", words, re.M) == ["What was measured", "Memory"]
-    assert pictures == {}
-
-
-def test_what_is_shown_apart_is_never_of_another_run(tmp_path):
-    write_report(everything(), tmp_path)
-    write_report(made_up(memory=everything()["memory"]), tmp_path)
-    for name in (f"{section}.md" for section in APART):
-        assert (tmp_path / name).read_text() == "*Not measured in this run.*\n"
-    assert set(re.findall(r"Measured:\*\* (.*)", (tmp_path / "gains.md").read_text())) == {
-        "not in this run."}
-
-
-def test_the_report_is_the_same_bytes_again(tmp_path, monkeypatch):
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        write_report(everything(), tmp_path / name)
-    files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert "report.md" in files and "training.svg" in files
-    for name in files:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    (tmp_path / "b" / "results.json").write_text(json.dumps(everything()))
-    (tmp_path / "b" / "report.md").unlink()
-    monkeypatch.setattr(sys, "argv", ["x", "--report-only", "--out", str(tmp_path / "b")])
+def test_a_run_stores_each_part_and_reports_it(tmp_path, monkeypatch):
+    """Two states in one run (the same, here); whose package is missing is left out."""
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "jax" else name)
+    monkeypatch.setattr(sys, "argv", [
+        "x", "--quick", "--only", "attention", "--lengths", "64", "--contestants", "npt", "jax",
+        "--kernel", "Haswell", "--against", str(ROOT), "--out", str(tmp_path / "new")])
     command.main()
-    a, b = (tmp_path / name / "report.md" for name in "ab")
-    assert a.read_bytes() == b.read_bytes()
+    stored = json.loads((tmp_path / "new" / "results.json").read_text("utf8"))
+    assert list(stored["titles"]) == ["npt", "npt-Haswell", OTHER_STATE]
+    assert stored["rounds"] == 2 and stored["missing"] == ["JAX jit"]
+    assert {"Measured", "npt_lib", "Processor", "BLAS", "BLAS of npt_lib, Haswell kernel",
+            "npt_lib, the other state"} <= set(stored["machine"])
+    words = (tmp_path / "new" / "report.md").read_text("utf8")
+    assert "| attention, 256 |" in words and "JAX jit is not installed" in words
+    assert str(tmp_path) not in words and str(ROOT) not in words
+
+
+def test_a_name_that_is_none_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["x", "--sizes", "TINY", "HUGE"])
+    with pytest.raises(SystemExit):
+        command.arguments()
+    assert "invalid choice: 'HUGE'" in capsys.readouterr().err
 
 
 def test_parts_measured_alike_are_kept(tmp_path):
     store = tmp_path / "results.json"
     now = {"machine": {"Cores": "2"}, "rounds": 5, "titles": {"npt": "npt_lib"}}
-    assert command.earlier(store, now) == {}
+    assert command.earlier(store, now) == now
     old = {**now, "machine": {"Cores": "2", "Load by others": "1%"}, "train": {}}
-    store.write_text(json.dumps(old), "utf8")
+    store.write_text(json.dumps(command.rounded(old)), "utf8")
     assert command.earlier(store, now) == old
     for other in ({"rounds": 7}, {"machine": {"Cores": "4"}}, {"titles": {}}):
         assert command.earlier(store, now | other) == {}
+    assert command.rounded({"a": [1 / 3, (2, "b")]}) == {"a": [0.333333333, [2, "b"]]}
+
+
+# the report
+
+def everything():
+    seconds = {"npt": [0.5, 0.9, 0.6], "torch": [1.0, 1.0, 2.0], "jax": [0.4, 1.0, 0.5],
+               OTHER_STATE: [1.0, 1.0, 1.0]}
+    done = {"seconds": seconds, "checked": {key: 1.0 for key in seconds}}
+    held = {"npt": 5 * 2**20, "torch": 50 * 2**20, "jax": 100 * 2**20}
+    train = {**done, "flops": 3e9, "peak": {"npt": 100.0, "torch": 100.0, "jax": 50.0,
+                                            OTHER_STATE: 100.0}}
+    return {"machine": {"Cores": "2"}, "rounds": 3, "missing": ["torch.compile"],
+            "titles": {"npt": "npt_lib", "torch": "PyTorch eager", "jax": "JAX jit",
+                       OTHER_STATE: "npt_lib, the other state"},
+            "train": {"TINY": train, "SMALL": train}, "memory": {"TINY": held},
+            "decode": {"TINY": {"one": done, "batch": done}},
+            "attention": {"256": {**done, "bytes": held}},
+            "forms": [{"name": "ReLU", "from": "choice", "to": "product",
+                       "before": [2.0, 3.0, 2.0], "after": [1.0, 1.0, 2.0]}]}
+
+
+def test_the_report_says_its_numbers():
+    words = report(everything())
+    assert "| npt_lib | 0.50<br><small>0.30–0.90</small> | 0.50" in words
+    assert "| PyTorch eager | 1 | 1 |" in words and "torch.compile is not installed" in words
+    assert "| npt_lib | 600 ms<br><small>5%</small> |" in words
+    assert "| npt_lib | 5 MiB<br><small>0.10</small> |" in words
+    assert "| sgemm of npt_lib | 100 GFLOP/s | 100 GFLOP/s |\n| sgemm of JAX jit | 50" in words
+    assert "| ReLU: `choice` → `product` | 2000 ms | 1000 ms | 2.00<br><small>1.00–3.00" in words
+    assert "| training step, TINY | 0.60<br><small>0.50–0.90</small> |" in words
+
+
+def test_a_part_of_the_numbers_is_a_part_of_the_report():
+    some = {key: value for key, value in everything().items()
+            if key not in ("train", "decode", "attention", "forms")}
+    some["titles"].pop(OTHER_STATE)
+    assert re.findall(r"^## (.*)", report(some), re.M) == ["What was measured", "Memory"]
+
+
+@pytest.mark.parametrize("folder", ["report", "elsewhere"])
+def test_stored_reports_are_those_of_their_numbers(folder):
+    stored = ROOT / "benchmarks" / folder
+    assert report(json.loads((stored / "results.json").read_text("utf8"))) == \
+        (stored / "report.md").read_text("utf8")
+
+
+# what the pages say
+
+RECORD = json.loads((ROOT / "benchmarks" / "report" / "results.json").read_text("utf8"))
+GAINS = {form["name"]: form for form in RECORD["forms"]}
+ELSEWHERE = json.loads((ROOT / "benchmarks" / "elsewhere" / "results.json").read_text("utf8"))
+FAST = (ROOT / "book" / "making_it_fast.md").read_text("utf8")
+
+
+def after(mark):
+    """The names that stand in comments of this kind, each with the paragraph that follows."""
+    return re.findall(rf"^% {mark}: (.*)\n\n(.*(?:\n.+)*)", FAST, re.M)
+
+
+def test_the_gains_that_the_page_tells_are_those_of_the_record():
+    told = after("gain")
+    assert len(told) >= 15
+    for name, words in told:
+        assert re.findall(r"\*\*(\d+\.\d) times\*\*", words) == [f"{gain(GAINS[name]):.1f}"], name
+
+
+def test_what_the_page_says_that_a_form_saves_is_what_it_saved():
+    names = {"memory that stays": "freed memory, SMALL", "bias gradient (of `F` numbers)":
+             "bias gradient"}
+    rows = re.findall(r"^\| ([^|]*) \| ([\d.]+) \| (\d+) \| ([\d.]+) ms \|$", FAST, re.M)
+    assert len(rows) == 7
+    for name, times, uses, saved in rows:
+        form = GAINS[names.get(name, name)]
+        less = np.median(form["before"]) - np.median(form["after"])
+        assert (times, saved) == (f"{gain(form):.1f}", f"{1e3 * int(uses) * less:.1f}")
+
+
+def test_the_shares_that_the_page_tells_are_those_of_the_record():
+    for size, words in after("profile"):
+        kinds = RECORD["profile"][size]["kinds"]
+        shares = [kinds[kind] / sum(kinds.values()) for kind in (
+            "matrix products", "other work on arrays", "Python and calls")]
+        assert re.findall(r"(\d+) %", words) == [f"{100 * max(x, 0.01):.0f}" for x in shares]
+
+
+def ratios(by_size, key="npt", to="torch"):
+    """The middle ratio of each size, as the report says it."""
+    return [f"{np.median(np.divide(numbers['seconds'][key], numbers['seconds'][to])):.2f}"
+            for numbers in by_size.values()]
+
+
+def test_the_five_lines_say_what_was_measured():
+    words = (ROOT / "book" / "benchmarks.md").read_text("utf8").split("## How it was measured")[0]
+    lines = re.findall(r"^\d\. (.*(?:\n   .*)*)", words, re.M)
+    training, memory, writing, attention, elsewhere = lines
+    tiny, small, medium, base = ratios(RECORD["train"])
+    assert re.findall(r"\d\.\d\d", training) == [tiny, base, small, medium]
+    held = RECORD["memory"]["TINY"]
+    assert re.findall(r"\d+", memory) == [f"{held[key] / 2**20:.0f}" for key in ("npt", "torch")]
+    one = {size: by_name["one"] for size, by_name in RECORD["decode"].items()}
+    assert re.findall(r"\d\.\d\d", writing) == ratios(one)
+    jax = f"about {float(ratios(one, to='jax')[0]):.0f} times as fast as we are"
+    assert jax in writing and jax in FAST
+    longest = {"4096": RECORD["attention"]["4096"]}
+    assert re.findall(r"\d\.\d\d", attention) == ratios(longest) + ratios(longest, "textbook")
+    assert re.findall(r"([\d,]+) MiB", attention) == [
+        f"{longest['4096']['bytes'][key] / 2**20:,.0f}" for key in ("npt", "textbook")]
+    there = sorted(ratios(ELSEWHERE["train"]))
+    assert re.findall(r"\d\.\d\d", elsewhere) == [there[0], there[-1]]

@@ -122,6 +122,14 @@ def test_the_guard_speaks_where_the_library_is_missing(tmp_path):
                                       "run: pip install -e .")
 
 
+def test_the_guard_installs_once_there_is_an_address(tmp_path):
+    source = style.source_at("https://github.com/someone/book/", "main")
+    assert style.guard(source) == style.GUARD_START + (
+        '    %pip install -q "npt-lib[book] @ git+https://github.com/someone/book@main"')
+    assert style.GUARD == style.guard(style.public_source())
+    assert style.source_at("", "main") == "" and "http" not in style.guard("")
+
+
 def test_foreign_tags_are_found(tmp_path):
     path = make(tmp_path, [("code", "x = 1")], tags=["nbval-skip"])
     assert any("nbval-skip" in line for line in style.hygiene(path))
@@ -131,3 +139,68 @@ def test_a_chapter_out_of_shape_is_found(tmp_path):
     faults = "\n".join(style.judge(make(tmp_path, CHAPTER)))
     for expected in ("words: 8", "no section '## The way back'", "lacks **You need**"):
         assert expected in faults
+
+
+# what is asked of the second edition
+
+BET = "> **Predict.** Which word?"
+FOLD = "<details>\n<summary>Look</summary>\n\n`cat`: its key answers.\n\n</details>"
+TOLD, DRAWN = 'heatmap(w, alt="her looks at cat")', 'heatmap(w, alt=f"her looks at {word}")'
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ([(BET, None)], "has no fold"),
+        ([(f"{BET}\n\n{FOLD}", None)], None),
+        ([(f"{BET}\n\n{BET}\n\n{FOLD}", None)], "has no fold"),
+        ([(BET, None), (TOLD, ["hide-input"]), (FOLD, None)], None),
+        ([(BET, None), (DRAWN, []), (FOLD, None)], None),
+        ([(BET, None), (TOLD, []), (FOLD, None)], "answered by alt='her looks at cat'"),
+        ([(BET, None), (DRAWN, ["hide-input"]), ("`cat`, of course.", None)], "has no fold"),
+        ([(BET, None), ("print(w)", ["hide-output"])], None),
+        ([(BET, None), ("print(w)", [])], "has no fold"),
+    ],
+)
+def test_a_prediction_is_a_bet(tmp_path, cells, fault):
+    found = style.predictions(tagged(tmp_path, cells))
+    assert any(fault in line for line in found) if fault else not found, found
+
+
+@pytest.mark.parametrize(
+    ("code", "tags", "fault"),
+    [
+        ("picture = heatmap(w)\npicture", [], True),
+        ("picture = heatmap(w)\npicture", ["hide-input"], False),
+        ("w = softmax(s)\nheatmap(w)", [], False),           # the next cell uses w
+        ("print(s)\nheatmap(s)", [], False),
+    ],
+)
+def test_code_that_only_draws_is_folded(tmp_path, code, tags, fault):
+    path = tagged(tmp_path, [(code, tags), ("w.sum()", [])], figure=True)
+    assert any("only draws" in line for line in style.drawings(path)) == fault
+
+
+def tagged(folder, cells, figure=False):
+    """A chapter of Markdown (tags None) and code cells, the first of which may show a figure."""
+    import nbformat
+
+    new = nbformat.v4
+    made = [new.new_markdown_cell(text) if tags is None
+            else new.new_code_cell(text, metadata={"tags": tags}) for text, tags in cells]
+    if figure:
+        made[0].outputs = [new.new_output("display_data", {"image/svg+xml": "<svg/>"})]
+    nbformat.write(new.new_notebook(cells=made), folder / "02_attention.ipynb")
+    return folder / "02_attention.ipynb"
+
+
+def test_a_chapter_told_anew_is_known_by_its_question(tmp_path):
+    bet = "> **Predict.** Five?"
+    old = make(tmp_path, [("markdown", f"# 2 · Look\n\n## The map\n\n{bet}"), ("code", "x = 1")])
+    assert not style.rewritten(old) and style.bounds(old, "words")[1] == 4200
+    assert not any("title" in line for line in style.judge(old))
+    new = make(tmp_path, [("markdown", f"# 2 · Look\n\n## The question\n\n{bet}"),
+                          ("code", "x = 1")])
+    assert style.rewritten(new) and style.bounds(new, "words")[1] == 2800
+    assert any("title" in line for line in style.judge(new))
+    assert any("has no fold" in line for line in style.judge(new))

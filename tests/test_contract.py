@@ -153,7 +153,8 @@ def test_inference_keeps_nothing(case):
 
 # The lint: names that a backward reads are bound once.
 
-FILES = sorted(Path(npt_lib.__file__).parent.rglob("*.py"))
+PACKAGE = Path(npt_lib.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def stored(tree):
@@ -212,9 +213,7 @@ def functions():
                 yield node
 
 
-def test_files_and_functions_are_short():
-    lengths = {str(path): len(path.read_text("utf8").splitlines()) for path in FILES}
-    assert {name: n for name, n in lengths.items() if n > 200} == {}
+def test_functions_are_short():
     assert np.median([f.end_lineno - f.lineno + 1 for f in functions()]) <= 12
 
 
@@ -224,15 +223,16 @@ def test_docstrings_are_short():
 
 
 ORDER = [
-    "threads", "memory", "module", "require", "gradcheck", "layers", "attention", "multihead",
-    "feed_forward", "config", "tokenizer", "embedding", "norm", "encoder", "decoder", "transformer",
-    "replicas", "generate", "loss", "flat", "optim", "batches", "evaluate", "checkpoint",
-    "progress", "run", "train", "peek",
+    "require", "parallel.threads", "parallel.memory", "module", "gradcheck", "layers", "norm",
+    "dot_product_attention", "multi_head_attention", "feed_forward", "tokenizer", "embedding",
+    "config", "encoder", "decoder", "loss", "generate",
+    "transformer",
+    "parallel.data_parallel", "optim", "checkpoint", "training",
 ]
 
 
 def imports(name):
-    tree = ast.parse((FILES[0].parent / f"{name}.py").read_text("utf8"))
+    tree = ast.parse((PACKAGE / f"{name.replace('.', '/')}.py").read_text("utf8"))
     found = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module]
     return {m.removeprefix("npt_lib.") for m in found if m.startswith("npt_lib.")}
 

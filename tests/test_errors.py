@@ -29,10 +29,6 @@ def with_param(**options):
     return lambda: replace(CONFIG, **options)
 
 
-def optimize(make, **options):
-    return lambda: make(PARAMETERS, **options)
-
-
 def cache_append(shape):
     cache = npt.KVCache(2, 3, 4, 5, np.dtype(np.float32))
     return lambda: cache.append(np.zeros(shape), np.zeros(shape))
@@ -52,11 +48,6 @@ def sample(**options):
     return lambda: npt.sample(MODEL, SRC, 4, np.random.default_rng(0), **options)
 
 
-def train(**options):
-    optimizer = npt.Adam(MODEL.parameters())
-    return lambda: npt.train(MODEL, optimizer, [(SRC, TGT)], None, **{"n_steps": 1} | options)
-
-
 def lost_gradient():
     layer = npt.Linear(3, 2, RNG).astype(np.float64)
     return npt.check_gradients(lambda x: (x @ layer.W.value, lambda dy: dy @ layer.W.value.T),
@@ -68,102 +59,96 @@ def state_with(**changes):
     return lambda: npt.Linear(3, 2, RNG).load_state_dict(state)
 
 
-def adam_state(**changes):
-    adam = npt.Adam(PARAMETERS)
-    state = {**adam.state_dict(), **changes}
-    return lambda: adam.load_state_dict({k: v for k, v in state.items() if v is not None})
-
-
-def batches_state(n_rows, generator=np.random.PCG64):
-    other = npt.Batches(SRC, TGT, 2, np.random.default_rng(0))
-    mine = npt.Batches(np.tile(SRC, (n_rows, 1))[:n_rows], np.tile(TGT, (n_rows, 1))[:n_rows], 2,
-                       np.random.Generator(generator(0)))
-    return lambda: mine.load_state_dict(other.state_dict())
-
-
 WRONG = [
     # sizes
     (with_param(n_heads=3), "d_model=8 must be divisible by n_heads=3."),
     (lambda: npt.SelfAttention(10, 3, RNG), "d_model=10 must be divisible by n_heads=3."),
     (lambda: npt.CrossAttention(10, 4, RNG), "d_model=10 must be divisible by n_heads=4."),
-    (lambda: npt.SelfAttention(8, 0, RNG), "d_model=8 must be divisible by n_heads=0."),
+    (lambda: npt.SelfAttention(8, 0, RNG), "n_heads must be a whole number of at least 1, got 0."),
     (with_param(n_layers=0), "n_layers must be a whole number of at least 1, got 0."),
     (with_param(d_ff=2.5), "d_ff must be a whole number of at least 1, got 2.5."),
     (with_param(n_src_vocab=-1), "n_src_vocab must be a whole number of at least 1, got -1."),
     (with_param(max_len=0), "max_len must be a whole number of at least 1, got 0."),
     (with_param(dropout=1.0), "dropout must be at least 0 and below 1, got 1.0."),
     (with_param(dropout=float("nan")), "dropout must be at least 0 and below 1, got nan."),
-    (with_param(activation="tanh"), "activation must be one of ['gelu', 'relu'], got 'tanh'."),
+    (with_param(activation="tanh"),
+     "activation must be one of ['exact_gelu', 'gelu', 'relu'] or a function, got 'tanh'."),
     (with_param(positions="none"),
      "positions must be one of ('sinusoidal', 'learned'), got 'none'."),
     (with_param(eos_id=11), "eos_id=11 is outside the target vocabulary of 11."),
     (with_param(bos_id=0), "pad_id, bos_id and eos_id must differ, "
                            "got {'pad_id': 0, 'bos_id': 0, 'eos_id': 2}."),
-    (lambda: npt.Linear(0, 3, RNG), "Linear needs d_in and d_out of at least 1, got 0 and 3."),
+    (lambda: npt.Linear(0, 3, RNG), "d_in must be a whole number of at least 1, got 0."),
     (lambda: npt.FeedForward(8, 7, RNG, "swish"),
-     "activation must be one of ['gelu', 'relu'], got 'swish'."),
-    (lambda: npt.Embedding(0, 8, RNG), "Embedding needs a vocabulary and a width of at least 1, "
-                                       "got n_vocab=0 and d_model=8."),
+     "activation must be one of ['exact_gelu', 'gelu', 'relu'] or a function, got 'swish'."),
+    (lambda: npt.Embedding(0, 8, RNG),
+     "n_vocab must be a whole number of at least 1, got 0."),
     (lambda: npt.LearnedPositions(-1, 8, RNG),
-     "LearnedPositions needs max_len and d_model of at least 1, got -1 and 8."),
-    (lambda: npt.SinusoidalPositions(0, 8), "n and d_model must be at least 1, got 0 and 8."),
-    (lambda: npt.sinusoidal_positions(4, 0), "n and d_model must be at least 1, got 4 and 0."),
-    (lambda: npt.LayerNorm(0), "LayerNorm needs d_model >= 1 and eps > 0, got 0, 1e-05."),
-    (lambda: npt.LayerNorm(8, 0.0), "LayerNorm needs d_model >= 1 and eps > 0, got 8, 0.0."),
+     "max_len must be a whole number of at least 1, got -1."),
+    (lambda: npt.SinusoidalPositions(0, 8), "n must be a whole number of at least 1, got 0."),
+    (lambda: npt.sinusoidal_positions(4, 0),
+     "d_model must be a whole number of at least 1, got 0."),
+    (lambda: npt.LayerNorm(0), "d_model must be a whole number of at least 1, got 0."),
+    (lambda: npt.LayerNorm(8, 0.0), "eps must be above 0 and finite, got 0.0."),
     (lambda: npt.Dropout(-0.1), "dropout must be at least 0 and below 1, got -0.1."),
-    (lambda: npt.causal_mask(-1), "a causal mask needs n of at least 0, got -1."),
+    (lambda: npt.causal_mask(-1), "n must be a whole number of at least 0, got -1."),
 
     # what the layers read
-    (lambda: npt.softmax(np.arange(3)), "softmax needs an array of floats, got int64 (3,)."),
-    (lambda: npt.softmax(np.array(3.0)), "softmax needs an array of floats, got float64 ()."),
-    (lambda: npt.softmax([1.0, 2.0]), "softmax needs an array of floats, got list."),
+    (lambda: npt.softmax(np.arange(3)),
+     "softmax needs an array of float32 or float64, got int64 (3,)."),
+    (lambda: npt.softmax(np.array(3.0)),
+     "softmax needs an array with at least one axis, got shape ()."),
+    (lambda: npt.softmax([1.0, 2.0]), "softmax needs an array of float32 or float64, got list."),
     (lambda: LINEAR(np.ones((4, 2))), "Linear needs a last axis of 3, got shape (4, 2)."),
-    (lambda: LINEAR(np.array(1.0)), "Linear needs a last axis of 3, got shape ()."),
+    (lambda: LINEAR(np.array(1.0)), "Linear needs an array with at least one axis, got shape ()."),
     (lambda: LINEAR([1.0, 2.0, 3.0]),
-     "What Linear reads must be an array of numbers, got list."),
+     "Linear needs an array of float32 or float64, got list."),
     (lambda: LINEAR(np.array(["a", "b", "c"])),
-     "What Linear reads must be an array of numbers, got <U1 (3,)."),
+     "Linear needs an array of float32 or float64, got <U1 (3,)."),
     (lambda: UNEMBED(np.ones((2, 7))), "Unembedding needs a last axis of 8, got shape (2, 7)."),
     (lambda: npt.LayerNorm(4)(np.ones((2, 3))),
      "LayerNorm needs a last axis of 4, got shape (2, 3)."),
     (lambda: npt.LayerNorm(4)(np.ones((2, 4), int)),
-     "LayerNorm needs an array of floats, got int64 (2, 4)."),
+     "LayerNorm needs an array of float32 or float64, got int64 (2, 4)."),
     (lambda: npt.Dropout(0.5)(np.ones(4, int), RNG),
-     "Dropout needs an array of floats, got int64 (4,)."),
+     "Dropout needs an array of float32 or float64, got int64 (4,)."),
     (lambda: SELF(X[0]), "SelfAttention needs axes (B, T, D), got shape (5, 8)."),
     (lambda: SELF(X[:, :, :6]), "SelfAttention needs a last axis of 8, got shape (2, 5, 6)."),
     (lambda: CROSS(X, MEMORY[..., :6]),
      "CrossAttention's memory needs a last axis of 8, got shape (2, 4, 6)."),
-    (lambda: CROSS(X, MEMORY[:1]), "q, k and v must share their leading axes, "
-                                   "got (2, 2, 5, 4), (1, 2, 4, 4) and (1, 2, 4, 4)."),
+    (lambda: CROSS(X, MEMORY[:1]),
+     "x and memory need equally many rows, got 2, 1."),
     (lambda: npt.attention(HEADS, HEADS[0], HEADS),
-     "q, k and v must share their leading axes, got (2, 2, 5, 4), (2, 5, 4) and (2, 2, 5, 4)."),
+     "q, k and v must share their leading axes, got (2, 2, 5, 4), (2, 5, 4) and (2, 2, 5, "
+     "4): np.broadcast_to gives an array an axis that it lacks."),
     (lambda: npt.attention(HEADS, HEADS[..., :3], HEADS),
      "q (..., T, K), k (..., S, K) and v (..., S, K') must agree in K and S, at least 1, "
      "got (2, 2, 5, 4), (2, 2, 5, 3) and (2, 2, 5, 4)."),
     (lambda: npt.attention(HEADS, HEADS[:, :, :0], HEADS[:, :, :0]),
      "q (..., T, K), k (..., S, K) and v (..., S, K') must agree in K and S, at least 1, "
      "got (2, 2, 5, 4), (2, 2, 0, 4) and (2, 2, 0, 4)."),
-    (lambda: npt.attention([[1.0]], HEADS, HEADS), "q must be an array of numbers, got list."),
+    (lambda: npt.attention([[1.0]], HEADS, HEADS),
+     "q needs an array of float32 or float64, got list."),
     (lambda: npt.split_heads(X, 3), "d_model=8 must be divisible by n_heads=3."),
     (lambda: npt.split_heads(X[0], 2), "split_heads needs axes (B, T, D), got shape (5, 8)."),
     (lambda: npt.merge_heads(X), "merge_heads needs axes (B, H, T, K), got shape (2, 5, 8)."),
     (lambda: npt.merge_heads(HEADS, HEADS[:1]),
      "merge_heads needs parts of one shape, got (2, 2, 5, 4) and (1, 2, 5, 4)."),
     (lambda: npt.merge_heads(), "merge_heads needs at least one part, got none."),
-    (cache_append((1, 3, 1, 5)), "k and v must be (B, H, 1, K) for a cache of (2, 3, 4, 5), "
-                                 "got (1, 3, 1, 5) and (1, 3, 1, 5)."),
+    (cache_append((1, 3, 1, 5)),
+     "k and v must be (B, H, T, K) for a cache of (2, 3, 4, 5), got (1, 3, 1, 5) and (1, "
+     "3, 1, 5)."),
     (full_cache, "5 tokens, but max_len=4."),
     (lambda: FIXED(X[:, :, :4]),
      "SinusoidalPositions needs a last axis of 8, got shape (2, 5, 4)."),
     (lambda: FIXED(np.ones((1, 7, 8))), "7 tokens, but max_len=6."),
     (lambda: FIXED(X, start=2), "7 tokens, but max_len=6."),
-    (lambda: LEARNED(X[0, 0]), "LearnedPositions needs x (..., T, D) and start of at least 0, "
-                               "got shape (8,) and start=0."),
-    (lambda: LEARNED(X, start=-1), "LearnedPositions needs x (..., T, D) and start of at least 0, "
-                                   "got shape (2, 5, 8) and start=-1."),
+    (lambda: LEARNED(X[0, 0]),
+     "LearnedPositions needs x (..., T, D), got shape (8,)."),
+    (lambda: LEARNED(X, start=-1),
+     "start must be a whole number of at least 0, got -1."),
     (lambda: FIXED(np.ones((1, 2, 8), int)),
-     "SinusoidalPositions needs an array of floats, got int64 (1, 2, 8)."),
+     "SinusoidalPositions needs an array of float32 or float64, got int64 (1, 2, 8)."),
 
     # masks
     (lambda: npt.attention(HEADS, HEADS, HEADS, np.ones((5, 4), bool)),
@@ -213,77 +198,13 @@ WRONG = [
      "source ids must be (batch, length), both at least 1, got shape ()."),
     (lambda: MODEL.decode(TGT, MODEL.encode(SRC)[:, :4], SRC),
      "memory must be (B, S, D) = (3, 6, 8), got (3, 4, 8)."),
-    (step_with(np.array([1, 1])), "2 ids for a state of 3 rows."),
-    (step_with(np.array([1, 1, 11])), "target id 11 is outside the vocabulary of 11."),
-    (step_with(np.array([1.0, 1.0, 1.0])), "target ids must be integers, got float64."),
+    (step_with(np.array([1, 1])), "ids must be (3,), one for each row, got (2,)."),
+    (step_with(np.array([1, 1, 11])), "token id 11 is outside the vocabulary of 11."),
+    (step_with(np.array([1.0, 1.0, 1.0])), "token ids must be integers, got float64."),
     (lambda: MODEL.start(SRC, 10), "10 tokens, but max_len=9."),
 
-    # the loss
-    (lambda: npt.cross_entropy(LOGITS, np.zeros((2, 4), int)),
-     "logits (..., V) and targets (...) must agree, got (2, 3, 11) and (2, 4)."),
-    (lambda: npt.cross_entropy(LOGITS, np.full((2, 3), 11)),
-     "target id 11 is outside the vocabulary of 11."),
-    (lambda: npt.cross_entropy(LOGITS, np.zeros((2, 3))),
-     "target ids must be integers, got float64."),
-    (lambda: npt.cross_entropy(LOGITS.astype(int), np.zeros((2, 3), int)),
-     "cross_entropy needs an array of floats, got int64 (2, 3, 11)."),
-    (lambda: npt.cross_entropy(LOGITS, np.zeros((2, 3), int), label_smoothing=1.0),
-     "label_smoothing must be at least 0 and below 1, got 1.0."),
-
-    # optimizers and schedules
-    (optimize(npt.SGD, lr=0.0), "lr must be above 0, got 0.0."),
-    (optimize(npt.SGD, lr=0.1, momentum=1.0), "momentum must be at least 0 and below 1, got 1.0."),
-    (optimize(npt.Adam, lr=float("nan")), "lr must be above 0, got nan."),
-    (optimize(npt.Adam, betas=(0.9, 1.0)), "betas[1] must be at least 0 and below 1, got 1.0."),
-    (optimize(npt.Adam, eps=0.0),
-     "eps must be above 0 and weight_decay at least 0, got 0.0 and 0.0."),
-    (optimize(npt.Adam, weight_decay=-1.0),
-     "eps must be above 0 and weight_decay at least 0, got 1e-09 and -1.0."),
-    (lambda: npt.Adam({}), "An optimizer needs at least 1 parameter, got 0."),
-    (lambda: npt.Adam(PARAMETERS).step(float("nan")), "A step's lr must be at least 0, got nan."),
-    (lambda: npt.SGD(PARAMETERS, 0.1).step(-0.1), "A step's lr must be at least 0, got -0.1."),
-    (adam_state(mean=np.zeros(3)), "mean must have shape (8,), got (3,)."),
-    (adam_state(square=None), "square must have shape (8,), got None."),
-    (adam_state(n_steps=None), "An Adam state must hold n_steps."),
-    (lambda: npt.noam(0, 64, 10), "step, d_model and warmup must be at least 1, got 0, 64 and 10."),
-    (lambda: npt.warmup_cosine(1, 1.0, 10, 10),
-     "step must be at least 1 and warmup from 0 to below total, got step=1, warmup=10, total=10."),
-    (lambda: npt.clip_gradients(PARAMETERS, 0.0), "max_norm must be above 0, got 0.0."),
-    (lambda: npt.clip_gradients(PARAMETERS, float("nan")), "max_norm must be above 0, got nan."),
-
-    # batches, training, evaluation
-    (lambda: npt.Batches(SRC[:0], TGT[:0], 2, RNG),
-     "src (N, S) and tgt (N, L) need the same N, at least 1, got (0, 6) and (0, 6)."),
-    (lambda: npt.Batches(SRC, TGT[:2], 2, RNG),
-     "src (N, S) and tgt (N, L) need the same N, at least 1, got (3, 6) and (2, 6)."),
-    (lambda: npt.Batches(SRC, TGT[:, :1], 2, RNG),
-     "tgt needs at least a start token and one more, got shape (3, 1)."),
-    (lambda: npt.Batches(SRC, TGT, 0, RNG), "batch_size must be at least 1, got 0."),
-    (lambda: npt.Batches([[3], [4, 5]], TGT, 2, RNG),
-     "source ids must be rows of one length, padded at the end."),
-    (batches_state(4), "The state's batches must have 4 rows, got 3."),
-    (batches_state(3, np.random.MT19937),
-     "The checkpoint's generator is PCG64, but the one passed is MT19937."),
-    (train(n_steps=0), "n_steps and every must be at least 1, got 0 and 200."),
-    (train(every=0), "n_steps and every must be at least 1, got 1 and 0."),
-    (train(n_threads=0), "n_threads must be at least 1, got 0."),
-    (train(n_threads=-2), "n_threads must be at least 1, got -2."),
-    (lambda: npt.threads(0).__enter__(), "threads must be at least 1, got 0."),
-    (lambda: npt.Replicas(MODEL, 0), "Replicas needs n of at least 1, got 0."),
-    (lambda: npt.Adam([npt.Parameter(np.ones(2, np.float32)), npt.Parameter(np.ones(3))]),
-     "An optimizer needs parameters of one dtype, got ['float32', 'float64']."),
-    (lambda: npt.SGD({"a": npt.Parameter(np.ones(3)), "b": npt.Parameter(np.ones(2, np.float32))},
-                     0.1),
-     "An optimizer needs parameters of one dtype, got ['float32', 'float64']."),
-    (train(schedule=lambda step: -1.0), "Step 1: A step's lr must be at least 0, got -1.0."),
-    (lambda: npt.evaluate(MODEL, SRC[:0], TGT[:0]),
-     "src (N, S) and tgt (N, L) need the same N, at least 1, got (0, 6) and (0, 6)."),
-    (lambda: npt.evaluate(MODEL, SRC, TGT, batch_size=0), "batch_size must be at least 1, got 0."),
-    (lambda: npt.train_step(MODEL, npt.Adam(MODEL.parameters()), (SRC[:0], TGT[:0]), None),
-     "source ids must be (batch, length), both at least 1, got shape (0, 6)."),
-
     # writing
-    (lambda: npt.greedy(MODEL, SRC, 0), "max_len must be at least 1, got 0."),
+    (lambda: npt.greedy(MODEL, SRC, 0), "max_len must be a whole number of at least 1, got 0."),
     (lambda: npt.greedy(MODEL, SRC, 10), "10 tokens, but max_len=9."),
     (lambda: npt.greedy(MODEL, SRC[:0], 4),
      "source ids must be (batch, length), both at least 1, got shape (0, 6)."),
@@ -291,13 +212,13 @@ WRONG = [
      "source ids must be (batch, length), both at least 1, got shape ()."),
     (sample(temperature=0.0), "temperature must be above 0 and finite, got 0.0."),
     (sample(temperature=float("inf")), "temperature must be above 0 and finite, got inf."),
-    (sample(top_k=0), "top_k must be at least 1, got 0."),
+    (sample(top_k=0), "top_k must be a whole number of at least 1, got 0."),
     (sample(top_p=0.0), "top_p must be above 0 and at most 1, got 0.0."),
     (sample(top_p=float("nan")), "top_p must be above 0 and at most 1, got nan."),
     (lambda: npt.beam_search(MODEL, SRC, 4, width=0),
-     "width must be at least 1 and length_penalty finite, got 0 and 0.6."),
+     "width must be a whole number of at least 1, got 0."),
     (lambda: npt.beam_search(MODEL, SRC, 4, length_penalty=float("nan")),
-     "width must be at least 1 and length_penalty finite, got 4 and nan."),
+     "length_penalty must be from -100 to 100, got nan."),
     (lambda: npt.log_probability(MODEL, SRC, np.array([[3, 99]] * 3)),
      "target id 99 is outside the vocabulary of 11."),
     (lambda: npt.log_probability(MODEL, SRC, np.array([3, 4])),
@@ -318,9 +239,9 @@ WRONG = [
      "backward must return 1 gradients, got 0."),
     (lost_gradient, "backward left no gradient on ['W', 'b']."),
     (lambda: npt.check_gradients(lambda ids: (1.0, lambda dy: None), [np.array([1])]),
-     "A gradient check needs a float input or a parameter, got neither."),
+     "A gradient check needs an input of floats or a parameter, got none."),
     (lambda: npt.numeric_gradient(lambda: 0.0, np.arange(3)),
-     "numeric_gradient needs an array of floats, got int64."),
+     "numeric_gradient needs an array of float32 or float64, got int64 (3,)."),
 
     # tokenizers and tasks
     (lambda: LETTERS.encode("abd"), "unknown character 'd': not in the vocabulary of 6."),
@@ -336,7 +257,7 @@ WRONG = [
     (lambda: npt.WordTokenizer.from_texts("a text"),
      "from_texts needs a list of texts, got one text."),
     (lambda: number_words(RNG, n_train=100),
-     "number words need n_train >= 200 and n_test >= 1, got 100 and 2000."),
+     "n_train must be a whole number of at least 200, got 100."),
     (lambda: copy_task(RNG).arrays("dev"), "part must be 'train' or 'test', got 'dev'."),
     (lambda: noun_phrases(RNG, 1.0), "held_out must be above 0 and at most 0.4, got 1.0."),
 ]
@@ -433,15 +354,15 @@ def test_a_batch_of_nothing_but_padding_changes_nothing():
     assert loss == 0.0
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
-    found = npt.evaluate(model, src, tgt)
-    assert (found.loss, found.token_accuracy) == (0.0, 0.0)
+    found = npt.evaluate(model, (src, tgt))
+    assert (found.loss, found.scores["token_accuracy"]) == (0.0, 0.0)
 
 
 def test_batches_of_empty_rows_can_be_trained_on():
     src, tgt = np.zeros((3, 4), int), np.zeros((3, 5), int)
     tgt[:, 0] = 1
-    batch = next(npt.Batches(src, tgt, 2, np.random.default_rng(0)))
-    assert batch[0].shape == (2, 1) and batch[1].shape == (2, 2)
+    batch = next(npt.Batches((src, tgt), 2, np.random.default_rng(0), 0))
+    assert batch[0].shape == batch[1].shape == (2, 2)
     model = small.transformer()
     assert npt.train_step(model, npt.Adam(model.parameters()), batch, None) == 0.0
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npt_lib import attention, exercises, softmax
-from npt_lib.exercises import Mistake, check, code, derive, judge, predict
+from npt_lib import attention, softmax
+from npt_lib.book import exercises
+from npt_lib.book.exercises import Mistake, check, code, derive, judge, mend, predict
 
 rng = np.random.default_rng(5)
 Q, K, V = (rng.standard_normal(shape) for shape in [(2, 3, 5), (2, 7, 5), (2, 7, 4)])
@@ -57,11 +58,12 @@ DERIVE = derive(
 
 
 def wrong(exercise, answer):
-    """What is said of a wrong answer, after the head line."""
+    """What is said of a wrong answer, after the head line and without the case's own numbers."""
     verdict = exercise.judge(answer)
     head = f"Exercise {exercise.id}: not yet.\n"
     assert verdict.status == "not yet" and verdict.text.startswith(head)
-    return verdict.text.removeprefix(head).replace("\n", " ")
+    lines = verdict.text.removeprefix(head).splitlines()
+    return " ".join(line for line in lines if not line.startswith("  "))
 
 
 # ---- before an attempt
@@ -126,7 +128,7 @@ def test_what_is_right_is_correct(exercise, answer, text):
 def test_a_known_mistake_is_named_and_a_question_asked(exercise, i):
     mistake = exercise.mistakes[i]
     text = wrong(exercise, mistake.answer)
-    assert text.endswith(f"It looks like this: {mistake.name}. Ask yourself: {mistake.question}")
+    assert text.startswith(f"It looks like this: {mistake.name}. Ask yourself: {mistake.question}")
 
 
 def test_a_mistake_must_show_in_every_case():
@@ -142,8 +144,8 @@ def test_a_mistake_that_raises_is_recognised_by_its_error():
                 [(np.arange(6.0).reshape(2, 3),)],
                 [Mistake("keepdims is missing", lambda x: x - x.mean(-1), "What shape has it?")])
     text = wrong(mean, lambda x: x - np.mean(x, axis=-1))
-    assert text.startswith("With x (2, 3): ValueError: operands could not be broadcast together")
-    assert "It looks like this: keepdims is missing." in text
+    assert text.startswith("It looks like this: keepdims is missing. Ask yourself: What shape has "
+                           "it? With x (2, 3): ValueError: operands could not be broadcast")
     assert not wrong(mean, lambda x: x.no_such_name).endswith("What shape has it?")
 
 
@@ -152,9 +154,9 @@ def test_a_mistake_in_dtype_alone_is_not_taken_for_one_in_values():
     double = code("6.1", "Double x.", lambda x: 2 * x, [(x,)],
                   [Mistake("float64 slipped in", lambda x: x * np.float64(2), "What promotes?")])
     text = wrong(double, lambda x: (2 * x).astype(float))
-    assert text == ("With x (2, 3) float32: the values are right, but dtype float32 is expected, "
-                    "got float64. It looks like this: float64 slipped in. "
-                    "Ask yourself: What promotes?")
+    assert text == ("It looks like this: float64 slipped in. Ask yourself: What promotes? "
+                    "With x (2, 3) float32: the values are right, but dtype float32 is expected, "
+                    "got float64.")
     assert double.judge(lambda x: x + x).status == "correct"
     assert "looks like" not in wrong(double, lambda x: 3 * x)
 
@@ -263,6 +265,73 @@ def test_an_argument_changed_in_place_is_told_and_does_not_spoil_the_next_case()
 ])
 def test_a_value_where_a_function_is_asked_for(answer, told):
     assert wrong(ATTEND, answer) == told
+
+
+SUMS = code("1.7", "Write sums(x, ids).", lambda x, ids: x.sum(-1),
+            [(np.array([[0.5, -2.0], [1 / 3, 0.0]]), np.array([[1, 2, 3]] * 9))])
+
+
+def test_the_small_inputs_of_a_failing_case_are_shown():
+    assert SUMS.judge(lambda x, ids: x.sum(0)).text.endswith(
+        "Largest difference: 2.333.\n"
+        "  x = [[ 0.5   , -2.    ],\n"
+        "       [ 0.3333,  0.    ]]")
+
+
+def print_it(x, ids):
+    print(x.sum(-1))
+
+
+def forget_it(x, ids):
+    y = x.sum(-1)  # noqa: F841
+
+
+def begin_it(x, ids):
+    y = x.sum(-1)  # noqa: F841
+    ...
+
+
+def test_what_is_printed_must_be_returned(capsys):
+    assert wrong(SUMS, print_it) == ("The function prints its result and returns None. What it "
+                                     "prints is lost to whoever calls it: return it.")
+    assert capsys.readouterr().out.startswith("[-1.5 ")
+
+
+def test_a_forgotten_return_is_told_and_a_stub_with_a_beginning_is_to_do():
+    assert wrong(SUMS, forget_it) == "The function returns None. Does it end with return?"
+    assert wrong(SUMS, eval("lambda x, ids: x.fill(0)")).startswith("The function returns None.")
+    assert SUMS.judge(begin_it).status == SUMS.judge(empty).status == "to do"
+
+
+# ---- a bug to be found
+
+def over_rows(x):
+    return x - x.mean(0)
+
+
+MEND = mend("1.8", "centre(x) should make every row's mean zero. It does not: mend it.", over_rows,
+            lambda x: x - x.mean(-1, keepdims=True), [(np.array([[1.0, 2.0, 3.0], [0, 0, 6.0]]),)],
+            [Mistake("nothing is left of the rows", lambda x: x * 0, "What do you subtract?")])
+
+
+def test_a_bug_is_to_do_as_long_as_it_is_there():
+    verdict = MEND.judge(lambda x: x - x.sum(axis=0) / 2)
+    assert verdict.status == "to do" and MEND.kind == "mend"
+    assert verdict.text == (
+        "Exercise 1.8: to do.\n"
+        "centre(x) should make every row's mean zero. It does not: mend it.\n"
+        "This is still the broken one.\n"
+        "With x (2, 3): 6 of 6 values differ. The first is at [0, 0]: expected\n"
+        "-1, got 0.5. Largest difference: 2.5.\n"
+        "  x = [[1., 2., 3.],\n"
+        "       [0., 0., 6.]]\n"
+        "Mend it above and run this cell again.")
+
+
+def test_a_mended_bug_is_correct_and_another_one_is_not_yet():
+    assert MEND.judge(lambda x: x - x.mean(1)[:, None]).text == "Exercise 1.8: correct."
+    assert wrong(MEND, lambda x: 0 * x).startswith("It looks like this: nothing is left")
+    assert wrong(MEND, lambda x: x + 1).startswith("With x (2, 3): 6 of 6 values differ.")
 
 
 # ---- forward with backward, and gradients
@@ -394,7 +463,7 @@ def test_call_says_how_an_answer_is_used():
     exercise = code("4.1", "Write the class.", Doubler, [(X,)], [Mistake("it adds", Adder, "?")],
                     call=lambda answer, x: answer(2).forward(x))
     assert exercise.judge(Doubler).status == "correct"
-    assert wrong(exercise, Adder).endswith("It looks like this: it adds. Ask yourself: ?")
+    assert wrong(exercise, Adder).startswith("It looks like this: it adds. Ask yourself: ?")
     assert "NameError: name 'missing' is not defined (line" in wrong(exercise, Broken)
     assert wrong(exercise, Broken).startswith("With x (2, 3, 5): ")
 
@@ -519,6 +588,7 @@ def test_an_entry_holds_together(entry):
     assert entry.judge(None).status == "to do"
     assert not entry.cases or entry.judge(empty).status == "to do"
     assert entry.prompt.strip()
+    assert entry.broken is None or entry.judge(entry.broken).status == "to do"
     for mistake in entry.mistakes:
         text = entry.judge(mistake.answer).text.replace("\n", " ")
         assert f"It looks like this: {mistake.name}." in text

@@ -63,12 +63,17 @@ def test_the_pictures_are_what_the_library_draws():
 def test_its_numbers_are_so():
     import numpy as np
 
-    from npt_lib.tasks import noun_phrases
+    from npt_lib.book.journey import HELD_OUT, SENTENCE, red_balls
 
-    task = noun_phrases(np.random.default_rng(0))
-    assert f"{len(task.train):,} that it" in TEXT.replace("\n", " ")
-    assert f"Of the {len(task.test):,} phrases" in TEXT
-    assert not [pair for pair in task.train if "red houses" in pair[0]]
+    task, said = red_balls(np.random.default_rng(25)), TEXT.replace("\n", " ")
+    assert f"from {len(task.train):,} English sentences" in said
+    assert f"All {len(task.test):,} sentences" in said
+    assert not [english for english, _ in task.train if any(pair in english for pair in HELD_OUT)]
+    assert SENTENCE == "the cat lost her red ball" and SENTENCE in dict(task.test)
+    shown = [f"the {who} lost {whose} {how} {what}" for who in ("cat", "bear", "child")
+             for whose in ("her", "his") for how in ("red", "white", "old")
+             for what in ("ball", "book", "hat")]
+    assert set(shown) <= set(dict(task.test)), "a sentence of the explorer was learned from"
 
 
 def test_its_hours_are_the_chapters():
@@ -90,11 +95,43 @@ def test_it_is_clean():
     assert [c["metadata"].get("tags") for c in code] == [["remove-input"]] * len(code)
 
 
-def test_its_explorer_has_ten_phrases():
-    (stored,) = [text for c in CELLS for out in c.get("outputs", [])
-                 if "npt-explorer" in (text := "".join(out.get("data", {}).get("text/html", "")))]
-    assert stored.count('<script type="text/html" class="npt-stored">') == 10
-    assert "writes: las casas rojas" in stored
+EXPLORERS = [text for c in CELLS for out in c.get("outputs", [])
+             if "npt-explorer" in (text := "".join(out.get("data", {}).get("text/html", "")))]
+
+
+def test_the_journey_goes_from_words_to_words():
+    journey, _ = EXPLORERS
+    captions = re.findall(r'class="npt-caption">([^<]*)</p>', journey)
+    assert 30 <= len(captions) - 1 <= 60                # the first is shown, and stored too
+    for word in ("the", "cat", "lost", "her", "red", "ball"):
+        assert [c for c in captions if c.startswith(f"“{word}” looks most at")]
+    written = re.findall(r"The likeliest, “(.*?)”, is written", journey)
+    assert written == ["la", "gata", "perdió", "su", "pelota", "roja", "&lt;eos&gt;"]
+
+
+def test_its_first_word_looks_at_her():
+    journey, change = EXPLORERS
+    assert "across at the English, most at “her”" in journey
+    assert "“cat” looks most at “her”" in journey
+    for english, spanish in [("her red ball", "la gata perdió su pelota roja"),
+                             ("his red ball", "el gato perdió su pelota roja"),
+                             ("her red book", "la gata perdió su libro rojo")]:
+        assert f"the cat lost {english}: {spanish}." in change
+
+
+def test_a_remark_is_made_only_where_it_is_true():
+    from npt_lib.book.journey import remark
+
+    assert remark("cat", ["the", "her"], [0.1, 0.9]).startswith(" That tells it which cat")
+    assert remark("cat", ["the", "her"], [0.9, 0.1]) == ""
+
+
+def test_titles_are_carried_to_the_pages_that_list_them():
+    from tools.titles import named
+
+    old = "see [3 · An old title](03_multi_head.ipynb) and [chapter 3](03_multi_head.ipynb)"
+    assert named(old) == (f"see [{title(BOOK / '03_multi_head.ipynb')}](03_multi_head.ipynb) "
+                          "and [chapter 3](03_multi_head.ipynb)")
 
 
 # the page for teachers
@@ -130,6 +167,9 @@ class App:
         self.loaded.append(name)
 
 
+SOURCE = "npt-lib[book] @ git+https://github.com/someone/book@main"
+
+
 def test_without_an_address_nothing_names_one(extension):
     site, front = extension("book_site"), extension("book_front")
     given = config("")
@@ -144,11 +184,11 @@ def test_with_an_address_buttons_and_sources_follow(extension):
     site.repository(app, given)
     buttons = given.html_theme_options["launch_buttons"]
     assert buttons["colab_url"] and buttons["binderhub_url"]
-    assert front.install_source(given) == "git+https://github.com/someone/book@main"
+    assert front.install_source(given) == SOURCE
     where = given.linkcode_resolve("py", {"module": "npt_lib.layers", "fullname": "softmax"})
     assert where.startswith("https://github.com/someone/book/blob/main/npt_lib/layers.py#L")
     shown = " ".join(node.astext() for node in front.colab(front.install_source(given)))
-    assert "%pip install -q git+https://github.com/someone/book@main" in shown
+    assert f'pip install "{SOURCE}"' in shown
 
 
 def test_the_archive_is_whole_and_the_same_each_time(extension, tmp_path):

@@ -19,7 +19,7 @@ long = pytest.mark.long
 def share_right(model, task, pairs=None):
     """The share of test pairs written exactly, by greedy decoding."""
     src, tgt = task.encode(pairs or task.test)
-    return npt.evaluate(model, src, tgt).exact_match
+    return npt.evaluate(model, (src, tgt)).scores["exact_match"]
 
 
 def held_out(task):
@@ -72,12 +72,13 @@ def test_every_kind_of_model_learns(options):
     rng = np.random.default_rng(0)
     sizes = {"d_model": 32, "d_ff": 64, "n_layers": 1, "dropout": 0.0} | options
     model = npt.Transformer(task.config(**sizes), rng)
-    before = npt.evaluate(model, *task.arrays("test"))
-    npt.train(model, npt.Adam(model.parameters(), 3e-3), npt.Batches(*task.arrays(), 32, rng),
+    before = npt.evaluate(model, task.arrays("test"))
+    npt.train(model, npt.Adam(model.parameters(), 3e-3), task.batches(32, rng),
               rng if model.config.dropout else None, 400)
-    after = npt.evaluate(model, *task.arrays("test"))
+    after = npt.evaluate(model, task.arrays("test"))
     assert after.loss < before.loss / 50
-    assert after.exact_match > 0.9 > 0.1 > before.exact_match
+    exact, at_first = after.scores["exact_match"], before.scores["exact_match"]
+    assert exact > 0.9 > 0.1 > at_first
 
 
 def test_agreement_carries_over_to_pairs_never_seen():
@@ -95,7 +96,7 @@ def test_plain_descent_learns_too():
     model = npt.Transformer(task.config(d_model=32, d_ff=64, n_layers=1, dropout=0.0),
                             np.random.default_rng(0))
     sgd = npt.SGD(model.parameters(), 0.05, momentum=0.9)
-    batches = npt.Batches(*task.arrays(), 8, np.random.default_rng(0))
+    batches = task.batches(8, np.random.default_rng(0))
     history = npt.train(model, sgd, batches, None, 200)
     assert history.loss[-1] < 0.01
 

@@ -23,7 +23,7 @@ def test_a_wrong_gradient_is_reported(monkeypatch, capsys):
     def wrong(y, dy):
         return 2 * y * dy
 
-    module = sys.modules["npt_lib.attention"]         # npt_lib.attention itself is the function
+    module = sys.modules["npt_lib.dot_product_attention"]
     monkeypatch.setattr(module, "softmax_gradient", wrong)
     monkeypatch.setattr(self_check, "learning", lambda: (True, "learning"))
     assert self_check.main() == 1

@@ -183,7 +183,7 @@ def test_repr_shows_the_tree_with_shapes_and_counts():
     assert lines[-1] == "  unembed: Unembedding  table (11, 8)  [88]"
     assert "      cross: CrossAttention  [288]" in lines
     assert "      norm3: LayerNorm  gain (8,)  bias (8,)  [16]" in lines
-    assert len(lines) == 37
+    assert len(lines) == 42
     assert repr(npt.Linear(3, 2, RNG)) == "Linear  W (3, 2)  b (2,)  [8]"
     assert repr(npt.Linear(3, 2, RNG).W) == "Parameter(3, 2)"
 

@@ -1,11 +1,15 @@
 """The notebook runner: one form for one content, and a refusal of what comparison cannot see."""
 
+import base64
 import copy
+import io
 
 import nbformat
 import pytest
+from PIL import Image
 
-from tools import nb
+from npt_lib.book.figures.svg import Picture, rect, text
+from tools import bitmaps, nb, style
 
 v4 = nbformat.v4
 
@@ -92,3 +96,67 @@ def test_a_cell_that_raises_fails_the_run_and_leaves_the_file(tmp_path):
     _, wrong, word = nb.work(path, "run")
     assert word == "failed" and "ZeroDivisionError" in wrong[0]
     assert path.read_text("utf8") == before
+
+
+def run(path):
+    made = nbformat.read(path, 4)
+    _, wrong, _ = nb.work(path, "run")
+    assert not wrong
+    return made, nbformat.read(path, 4)
+
+
+def test_an_output_that_varies_is_kept_until_its_code_changes(tmp_path):
+    path = tmp_path / "x.ipynb"
+    made = notebook("import os", "print(os.urandom(8).hex())", "print(os.urandom(8).hex())")
+    made.cells[1].metadata["tags"] = ["nbval-ignore-output"]
+    path.write_text(nb.dump(made), "utf8")
+    _, first = run(path)
+    _, second = run(path)
+    assert "text" in first.cells[1].outputs[0]
+    assert second.cells[1].outputs == first.cells[1].outputs
+    assert second.cells[2].outputs != first.cells[2].outputs   # not tagged: stored afresh
+
+    second.cells[1].source += "  # changed"
+    path.write_text(nb.dump(second), "utf8")
+    _, third = run(path)
+    assert third.cells[1].outputs != second.cells[1].outputs
+
+    nb.work(path, "run", fresh=True)
+    assert nbformat.read(path, 4).cells[1].outputs != third.cells[1].outputs
+
+    third.cells[1].source = "print(3)"
+    path.write_text(nb.dump(third), "utf8")
+    assert any("never run" in line for line in nb.work(path, "check")[1])
+
+
+def test_what_the_site_hides_is_folded_in_jupyterlab():
+    made = notebook("plot()", "print(1)", "x")
+    made.cells[0].metadata["tags"] = ["hide-input"]
+    made.cells[1].metadata["tags"] = ["hide-output"]
+    made.cells[2].metadata["jupyter"] = {"source_hidden": True}
+    cells = nb.normalise(made).cells
+    assert cells[0].metadata == {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+    assert cells[1].metadata == {"jupyter": {"outputs_hidden": True}, "tags": ["hide-output"]}
+    assert cells[2].metadata == {}
+
+
+def test_normal_form_has_the_guard_of_today(tmp_path):
+    made = notebook(style.guard("somewhere else"), "1")
+    nb.complete(made, tmp_path / "x.ipynb")
+    assert [c.source for c in made.cells] == [style.GUARD, "1"]
+
+
+def test_a_drawing_has_a_bitmap_beside_it():
+    """For JupyterLab, which shows an untrusted notebook no SVG; the same bytes on every run."""
+    made = notebook("figure")
+    svg = Picture(rect(0, 0, 20, 10, "#0b5cb0") + text(10, 5, "x"), 40, 30, "a word").svg
+    made.cells[0].outputs = [v4.new_output("display_data", {"image/svg+xml": svg})]
+    bitmaps.add(made.cells)
+    stored = made.cells[0].outputs[0].data["image/png"]
+    image = Image.open(io.BytesIO(base64.b64decode(stored)))
+    assert image.size == (64, 53) and len(image.convert("RGB").getcolors()) > 2
+    assert base64.b64decode(stored) == bitmaps.bitmap(svg)
+    made.cells[0].execution_count = 1
+    assert not nb.problems(made)
+    made.cells[0].outputs[0].data["image/png"] = "A" * 60_000
+    assert "a bitmap of 45000 bytes, at most 40000: figure" in nb.problems(made)

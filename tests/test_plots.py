@@ -1,6 +1,7 @@
 """Figures: the same bytes everywhere, words for everyone, colours that can be told apart."""
 
 import itertools
+import linecache
 import os
 import re
 import subprocess
@@ -11,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npt_lib import plots
-from npt_lib.figures.map_parts import CHAPTERS
-from npt_lib.figures.svg import (
+import npt_lib as npt
+from npt_lib.book import plots
+from npt_lib.book.figures import arrays
+from npt_lib.book.figures.map_parts import CHAPTERS
+from npt_lib.book.figures.svg import (
     INK,
     MINUS,
     PALETTE,
@@ -55,6 +58,20 @@ FIGURES = {
                                      marks=[(2, "here")]),
     "bars": lambda alt: plots.bars(WORDS, {"before": W[0], "after": W[1]}, alt, mark=[1]),
     "gradient_sizes": lambda alt: plots.gradient_sizes("123", {"norm": [1e-3, 1e-2, 1]}, alt),
+    "plane": lambda alt: plots.plane({"q": (1, 2), "k": (2, -1)}, alt, circle=1, title="a plane",
+                                     trails={"her": W[:4, :2]}, points={"cat": (0.5, 0.1)},
+                                     colors={"k": 1}, faint=["k"], xlabel="living"),
+    "valley": lambda alt: plots.valley(lambda x, y: x * x + 4 * y * y, {"a": W[:, :2]}, alt,
+                                       limits=(-1, 1, -1, 1), levels=[0.5, 1, 2], best=(0, 0)),
+    "graph": lambda alt: plots.graph({"a": "", "b": "", "u": "a * b", "y": "u + a"}, alt,
+                                     values={"a": 2, "u": 6}, gradients={"a": 4},
+                                     paths={("a", "u"): 3}, mark=["y"], digits=0),
+    "tree": lambda alt: plots.tree([[("las", 0.6, 0, True), ("el", 0.4, 0, True)],
+                                    [("casas", 0.5, 0, True), ("gato", 0.3, 1, False)]], alt,
+                                   best=0),
+    "multi_head": lambda alt: plots.multi_head(alt),
+    "heads": lambda alt: plots.row(*(plots.heatmap(W, WORDS, WORDS, "a head") for _ in range(4)),
+                                   alt=alt),
     "picture": lambda alt: plots.picture(matplotlib_figure(), alt),
 }
 
@@ -80,6 +97,55 @@ def test_a_figure_needs_words(name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_fits_a_phone(name):
     assert FIGURES[name]("what it shows").width <= 520
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_its_labels_can_be_read_on_a_phone(name):
+    figure = FIGURES[name]("what it shows")
+    shown = min(1, 358 / (figure.width + 2 * figure.margin))
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', figure.svg)]
+    assert min(sizes, default=99) * shown >= 10
+
+
+def test_the_map_can_be_read_on_a_phone_and_fits_a_screen():
+    figure = plots.show_map(9)
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', figure.svg)]
+    assert min(sizes) * 358 / (figure.width + 16) >= 10
+    assert float(re.search(r' height="(\d+)"', figure.svg)[1]) <= 620
+
+
+def test_a_figure_fills_most_of_the_column():
+    shown = float(re.search(r'width="(\d+)"', plots.lines([0, 1], {"a": [0, 1]}, "line").svg)[1])
+    assert 600 <= shown <= 688
+
+
+def test_a_wide_array_moves_together():
+    for n in (2, 8, 10):
+        drawn = plots.matrix(-0.12 * np.ones((6, n)), "numbers", rows=WORDS)
+        assert drawn.width <= 520
+
+
+def test_drawing_leaves_the_look_of_other_plots_alone():
+    code = """
+import matplotlib as mpl
+before = dict(mpl.rcParams)
+import npt_lib as npt
+from npt_lib.book import plots
+from npt_lib.book.figures import arrays
+fig, ax = plots.axes()
+line, = ax.plot([0, 1], [0, 1])
+plots.picture(fig, "a line")
+after = dict(mpl.rcParams)
+print(before == after, line.get_linewidth(), line.get_color())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "2.4", PALETTE[0]]
+
+
+@pytest.mark.parametrize("value, words", [
+    (0.001, "0.001"), (1.0, "1"), (10_000, "10,000"), (1e-6, "1e−6"), (1e6, "1e6")])
+def test_powers_of_ten_need_no_small_print(value, words):
+    assert plots.power(value) == words
 
 
 def test_an_id_is_used_and_belongs_to_one_figure():
@@ -141,6 +207,9 @@ def test_the_map_lights_its_chapter_and_links_to_the_others():
         assert all(int(file) == int(number) for file, number in links)
         assert {int(n) for _, n in links} == set(CHAPTERS) - {chapter, 9}
         assert f"Chapter {chapter}</text>" in svg
+        inside = re.findall(r"<a href=[^>]*>(.*?)</a>", svg)
+        assert len(inside) == len(links) and all("<rect" in one or "<path" in one
+                                                 for one in inside)
     drawings = {plots.show_map(chapter).svg for chapter in [None, *CHAPTERS]}
     assert len(drawings) == 11
 
@@ -154,7 +223,7 @@ def test_the_map_is_a_group_so_that_its_links_can_be_reached():
 def test_the_map_has_no_gradient_to_token_ids():
     dashed = re.findall(r'<path d="M([^"]+)"[^>]*stroke-dasharray="4 3"', plots.show_map(10).svg)
     lowest = max(float(pair.split()[1]) for d in dashed for pair in d.split("L"))
-    assert lowest < 640, "an arrow goes below the embedding, which ends at 640"
+    assert lowest < 556, "an arrow goes below the embedding, which ends at 556"
 
 
 def test_an_unknown_chapter_is_named():
@@ -163,6 +232,25 @@ def test_an_unknown_chapter_is_named():
 
 
 # arrays
+
+def test_a_heatmap_has_a_key_unless_it_has_numbers():
+    keyed = plots.heatmap(W, WORDS, WORDS, "looks", vmax=0.7).svg
+    assert ">0</text>" in keyed and ">0.7</text>" in keyed and ">−0.7</text>" not in keyed
+    assert ">−2</text>" in plots.heatmap(W - 0.5, None, None, "signed", vmax=2).svg
+    assert ">0.7</text>" not in plots.heatmap(W, WORDS, WORDS, "looks", vmax=0.7, values=True).svg
+    assert ">0.7</text>" not in plots.heatmap(W, WORDS, WORDS, "looks", vmax=0.7, key=False).svg
+
+
+def test_heatmaps_in_a_row_share_one_key():
+    assert FIGURES["heads"]("four heads").svg.count(">1</text>") == 1
+
+
+def test_no_line_of_a_row_ends_in_an_arrow():
+    wide, narrow = (plots.matrix(np.ones((2, n)), f"{n} columns") for n in (5, 2))
+    for parts, sizes in [([wide, "->", wide], [1, 2]), ([narrow, "->", narrow, "="], [4]),
+                         ([narrow, "->", wide, "*", "->", wide], [3, 3])]:
+        assert [len(line) for line in arrays._wrap(arrays._units(parts), 520, 14)] == sizes
+
 
 def test_each_array_move_keeps_the_colour_of_every_element():
     x = np.arange(6).reshape(2, 3)
@@ -205,6 +293,111 @@ def test_the_error_table_prints_a_bound_and_fails_where_it_does_not_hold():
 
 def test_a_table_is_text_where_there_is_no_html():
     assert repr(plots.table([["x", "(T, D)"]], ["name", "shape"])) == "name  shape\nx     (T, D)"
+
+
+def mine(x, y):
+    z = x + y
+    if z > 3: z = 3                                    # noqa: E701
+    return z
+
+
+def finished(
+    x: float, y: float, scale=1.0
+) -> float:
+    """The sum, scaled."""
+    z: float = x + y                                   # (T, D)
+    if z > 3: z = 3                                    # noqa: E701
+
+    if scale != 1:
+        z = z * scale
+    else:
+        z = z + 0
+    return z
+
+
+def test_what_is_new_is_shown_and_the_whole_is_folded():
+    shown = plots.show_new(mine, finished)
+    assert repr(shown).split("\n") == [
+        "- def mine(x, y):", "+ def finished(", "+     x: float, y: float, scale=1.0",
+        "+ ) -> float:", "      z: float = x + y                                   # (T, D)",
+        "      if z > 3: z = 3                                    # noqa: E701",
+        "+     if scale != 1:", "+         z = z * scale", "+     else:", "+         z = z + 0",
+        "      return z"]
+    written = shown._repr_markdown_()
+    assert written.startswith("```diff\n- def mine") and '"""The sum, scaled."""' in written
+    assert "<summary>The whole of <code>finished</code>, 12 lines</summary>" in written
+
+
+def test_types_comments_and_line_breaks_are_nothing_new():
+    def relu(x):                                       # as a reader writes it
+        check_floats("relu", x)                        # noqa: F821
+        y = np.maximum(x, 0)
+
+        def backward(dy):
+            return dy * (y > 0)
+
+        return (
+            y, backward)
+
+    assert repr(plots.show_new(relu, npt.relu)).startswith("Nothing is new")
+
+
+def test_what_is_alike_is_said_to_be_so_or_left_out():
+    same = plots.show_new(mine, mine)
+    assert repr(same) == "Nothing is new: it is what you have just written."
+    long = "def long(x):\n" + "".join(f"    x = x + {n}\n" for n in range(9)) + "    return x\n"
+    spaces = {}
+    for name, code in (("a", long), ("b", long.replace("return x", "return x * 2"))):
+        file = f"<{name}>"
+        linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+        exec(compile(code, file, "exec"), space := {})
+        spaces[name] = space["long"]
+    assert repr(plots.show_new(spaces["a"], spaces["b"])).split("\n") == [
+        "  …", "      x = x + 8", "-     return x", "+     return x * 2"]
+
+
+def test_the_source_of_a_class_from_a_notebook_is_found():
+    code = "import math\n\n\nclass Box:\n    def area(self):\n        return 4\n\n\nBox()\n"
+    linecache.cache["<cell>"] = (len(code), None, code.splitlines(True), "<cell>")
+    exec(compile(code, "<cell>", "exec"), space := {"__name__": "__main__"})
+    assert repr(plots.show_source(space["Box"])) == (
+        "class Box:\n    def area(self):\n        return 4")
+
+
+def test_source_can_fold():
+    written = plots.show_source(num, fold=True)._repr_markdown_()
+    assert written.startswith("<details>\n<summary>The whole of <code>num</code>, 3 lines")
+    assert written.endswith("```\n\n</details>")
+
+
+# descriptions
+
+def test_descriptions_are_made_from_numbers():
+    assert plots.described_row([0.1, 0.7, 0.2], "abc", "her") == (
+        "her looks most at b, 0.70, then c, 0.20, then a, 0.10")
+    assert plots.described_weights(np.eye(2), ["x", "y"], ["a", "b"]) == (
+        "x looks most at a, 1.00; y looks most at b, 1.00")
+    assert plots.described_bars("ab", [0.5, 2]) == "a 0.50, b 2.00"
+    assert plots.described_lines([1, 2, 3], {"loss": [3, 1, 2], "": [np.nan, 4, 5]}) == (
+        "loss: 3 at 1, 2 at 3, lowest 1 at 2; 4 at 2, 5 at 3")
+
+
+# planes and graphs
+
+def test_names_in_a_plane_do_not_cover_each_other():
+    svg = plots.plane({"one": (1, 1), "two": (1.02, 1), "three": (1, 1.02)}, "three arrows").svg
+    spots = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*paint-order[^>]*>(\w+)', svg)
+    assert len(spots) == 3
+    for (x0, y0, _), (x1, y1, _) in itertools.combinations(spots, 2):
+        assert abs(float(y0) - float(y1)) >= 15 or abs(float(x0) - float(x1)) >= 25
+
+
+def test_a_graph_goes_from_left_to_right():
+    svg = plots.graph({"x": "", "w": "", "u": "x * w", "y": "u + x"}, "a graph").svg
+    left = {name: float(re.search(rf'translate\(([\d.]+) [^>]*>(?:<rect[^>]*>)*<text[^>]*>{name}',
+                                  svg)[1]) for name in ("w", "u", "y")}
+    assert 0 <= left["w"] < left["u"] < left["y"]
+    assert svg.count("<path") == 2 * 4, "an arrow for each use"
 
 
 def test_source_comes_from_the_package():

@@ -134,7 +134,7 @@ def test_the_model_with_anything(src, tgt):
     for call in (lambda: model(src, tgt), lambda: model.encode(src),
                  lambda: npt.greedy(model, src, 3),
                  lambda: model.step(src, model.start(np.full((2, 3), 4), 4)),
-                 lambda: npt.evaluate(model, src, tgt),
+                 lambda: npt.evaluate(model, (src, tgt)),
                  lambda: npt.beam_search(model, src, 3, width=2),
                  lambda: npt.log_probability(model, src, tgt)):
         found = attempt(call)

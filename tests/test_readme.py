@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npt_lib.exercises import judge
+from npt_lib.book.exercises import judge
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -110,7 +110,7 @@ def test_commands_name_files_that_are_there(page):
 def test_the_way_without_make_is_the_makefiles():
     (block,) = re.findall(r"```\n(python -m venv.*?)```", README, re.S)
     programs = re.findall(r"\.venv\\Scripts\\(\S+)", block)
-    assert programs == ["pip", "jupyter", "jupyter-book", "python"]
+    assert programs == ["pip", "python", "jupyter-book", "python"]
     pytest_line = block.strip().splitlines()[-1]
     nbval = re.findall(r"^NBVAL.*:= (.*)$", MAKEFILE, re.M)[0].split()
     options = set(re.findall(r"--nbval\S*", pytest_line))

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from num2words import num2words
 
-from npt_lib import noun_phrases as grammar
 from npt_lib import tasks
-from npt_lib.number_words import draw_numbers, number_to_english, number_to_spanish
+from npt_lib.tasks import spanish as grammar
+from npt_lib.tasks.numbers import draw_numbers, number_to_english, number_to_spanish
 from npt_lib.tokenizer import BOS, EOS, PAD
 
 SEQUENCES = {
@@ -128,9 +128,27 @@ def test_any_sizes_give_distinct_sequences_or_an_error(low, more, n_values, seed
 def test_too_few_sequences_to_choose_from_is_an_error():
     with raises("60 sequences need at least 120 to choose from, got 110."):
         tasks.copy_task(rng(), 50, 10, lengths=(1, 2))
-    with raises("sequences need n_values >= 1 and 1 <= shortest <= longest, "
-                "got n_values=10 and lengths=(5, 4)."):
+    with raises("lengths must be two whole numbers, 1 <= shortest <= longest <= 1,000, "
+                "got (5, 4)."):
         tasks.copy_task(rng(), lengths=(5, 4))
+
+
+def test_absurd_sizes_are_refused_before_anything_is_made():
+    with raises("n_values must be at most 1,000,000, got 1,000,000,000,000."):
+        tasks.copy_task(rng(), n_values=10**12)
+    with raises("lengths must be two whole numbers, 1 <= shortest <= longest <= 1,000, "
+                "got (1, 1000000000)."):
+        tasks.reverse_numbers(rng(), lengths=(1, 10**9))
+    with raises("rng must be a generator, such as np.random.default_rng(0), got int."):
+        tasks.sort_numbers(0)
+
+
+def test_a_task_makes_its_batches():
+    task = make("copy_task")
+    batches = task.batches(16, rng(), "test", by_length=True)
+    assert batches.n_rows == 50 and batches.pad_id == PAD and batches.by_length
+    src, tgt = next(batches)
+    assert len(src) == len(tgt) == 16 and (src != PAD).any(axis=0).all()
 
 
 def test_next_token_is_one_sequence():
@@ -266,7 +284,7 @@ def test_number_words_small_vocabularies():
 
 
 def test_number_words_sizes_are_checked():
-    with raises("number words need n_train >= 200 and n_test >= 1, got 100 and 10."):
+    with raises("n_train must be a whole number of at least 200, got 100."):
         tasks.number_words(rng(), 100, 10)
     with raises("1500 distinct numbers from 100 to 999 were asked for."):
         draw_numbers(rng(), 50_000)

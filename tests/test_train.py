@@ -3,23 +3,21 @@
 import functools
 import math
 import os
-import pty
 import select
 import signal
 import subprocess
 import sys
-import termios
 import threading
+import time
 
 import numpy as np
 import pytest
 import small
 
 import npt_lib as npt
-from npt_lib.batches import trim
-from npt_lib.progress import SilentBar, progress_bar
-from npt_lib.replicas import Part
-from npt_lib.threads import blas_threads
+from npt_lib.parallel.data_parallel import DataParallel
+from npt_lib.parallel.threads import blas_controller
+from npt_lib.training import SilentBar, progress_bar, trim
 
 SRC, TGT = small.pairs(np.random.default_rng(0), 10)
 
@@ -184,7 +182,7 @@ def numbered(n):
 @pytest.mark.parametrize("n, size", [(12, 4), (10, 4), (7, 7), (5, 8), (3, 1)])
 def test_every_row_comes_once_before_any_comes_twice(n, size, by_length):
     src, tgt = numbered(n)
-    batches = npt.Batches(src, tgt, size, np.random.default_rng(0), pad_id=-1, by_length=by_length)
+    batches = npt.Batches((src, tgt), size, np.random.default_rng(0), -1, by_length)
     rows = np.concatenate([next(batches)[0][:, 0] for _ in range(6 * n)])
     assert len(rows) == 6 * n * min(n, size)
     passes = rows[: len(rows) // n * n].reshape(-1, n)
@@ -198,7 +196,7 @@ def test_sources_and_targets_stay_together_and_are_cut_to_the_longest_row():
     src, tgt = np.zeros((6, 9), int), np.zeros((6, 8), int)
     for i in range(6):
         src[i, :i + 1], tgt[i, :i + 2] = i + 1, i + 1
-    batches = npt.Batches(src, tgt, 2, np.random.default_rng(3))
+    batches = npt.Batches((src, tgt), 2, np.random.default_rng(3), 0)
     widths = set()
     for s, t in (next(batches) for _ in range(30)):
         np.testing.assert_array_equal(s[:, 0], t[:, 0])
@@ -219,7 +217,7 @@ def test_batches_by_length_hold_little_padding():
     src, tgt = ragged(1280)
     share = {}
     for by_length in (False, True):
-        batches = npt.Batches(src, tgt, 32, np.random.default_rng(0), by_length=by_length)
+        batches = npt.Batches((src, tgt), 32, np.random.default_rng(0), 0, by_length)
         found = [s for s, _ in (next(batches) for _ in range(80))]
         share[by_length] = sum((s == 0).sum() for s in found) / sum(s.size for s in found)
     assert share[True] < 0.03 < 0.4 < share[False]
@@ -228,7 +226,7 @@ def test_batches_by_length_hold_little_padding():
 @pytest.mark.parametrize("n", [320, 333])
 def test_batches_by_length_come_in_random_order_with_their_targets(n):
     src, tgt = ragged(n)
-    batches = npt.Batches(src, tgt, 32, np.random.default_rng(0), by_length=True)
+    batches = npt.Batches((src, tgt), 32, np.random.default_rng(0), 0, by_length=True)
     passes = [[next(batches) for _ in range(10)] for _ in range(4)]
     widths = [[s.shape[1] for s, _ in one] for one in passes]
     assert len({tuple(one) for one in widths}) == 4 and all(sorted(w) != w for w in widths)
@@ -238,23 +236,24 @@ def test_batches_by_length_come_in_random_order_with_their_targets(n):
         assert len(np.unique(s[:, 0])) > 16
 
 
-@pytest.mark.parametrize("ids, least, width", [
-    ([[1, 0, 2, 0, 0], [3, 0, 0, 0, 0]], 1, 3), ([[0, 0], [0, 0]], 1, 1), ([[0, 0, 0]], 2, 2),
-    ([[4, 5]], 1, 2),
+@pytest.mark.parametrize("ids, width", [
+    ([[1, 0, 2, 0, 0], [3, 0, 0, 0, 0]], 3), ([[0, 0, 0], [0, 0, 0]], 2), ([[4, 5]], 2), ([[4]], 1),
 ])
-def test_trim_drops_columns_of_padding_at_the_end_only(ids, least, width):
-    found = trim(np.array(ids), 0, least)
+def test_trim_drops_columns_of_padding_at_the_end_of_ids_only(ids, width):
+    floats, labels = np.zeros((len(ids), 9)), np.zeros(len(ids), int)
+    found, features, same = trim((np.array(ids), floats, labels), 0)
     np.testing.assert_array_equal(found, np.array(ids)[:, :width])
+    assert features is floats and same is labels
 
 
 @pytest.mark.parametrize("by_length", [False, True])
 def test_batches_go_on_from_a_state(by_length):
     src, tgt = numbered(10)
-    one = npt.Batches(src, tgt, 4, np.random.default_rng(0), by_length=by_length)
+    one = npt.Batches((src, tgt), 4, np.random.default_rng(0), 0, by_length=by_length)
     for _ in range(3):
         next(one)
     state = one.state_dict()
-    other = npt.Batches(src, tgt, 4, np.random.default_rng(99), by_length=by_length)
+    other = npt.Batches((src, tgt), 4, np.random.default_rng(99), 0, by_length=by_length)
     next(other)
     other.load_state_dict(state)
     for _ in range(7):
@@ -305,7 +304,7 @@ def test_evaluation_agrees_with_a_count_by_hand():
     """One row at a time; a model trained a little, so that some rows are right and some wrong."""
     task, model = small.copying()
     adam = npt.Adam(model.parameters(), 3e-3)
-    npt.train(model, adam, npt.Batches(*task.arrays(), 32, np.random.default_rng(0)), None, 130)
+    npt.train(model, adam, task.batches(32, np.random.default_rng(0)), None, 130)
     src, tgt = task.arrays("test")
     loss, right, tokens, exact = 0.0, 0, 0, 0
     for s, t in zip(src, tgt, strict=True):
@@ -320,11 +319,11 @@ def test_evaluation_agrees_with_a_count_by_hand():
         written = [int(i) for i in npt.greedy(model, s, tgt.shape[1] - 1)[0] if i != 0]
         exact += written == wanted
     for batch_size in (1, 7, 256):
-        found = npt.evaluate(model, src, tgt, batch_size, step=5)
+        found = npt.evaluate(model, (src, tgt), batch_size, step=5)
         assert found.step == 5
         assert found.loss == pytest.approx(loss / tokens, rel=1e-4)
-        assert found.token_accuracy == pytest.approx(right / tokens, abs=1e-12)
-        assert found.exact_match == pytest.approx(exact / len(src), abs=1e-12)
+        assert found.scores == pytest.approx(
+            {"token_accuracy": right / tokens, "exact_match": exact / len(src)}, abs=1e-12)
     assert 0 < exact < len(src) and right < tokens               # otherwise it has seen nothing
 
 
@@ -335,12 +334,13 @@ def test_padding_that_a_model_would_write_counts_for_nothing():
     norm.bias.value = np.full(8, 50, np.float32)
     table[0] = np.abs(table).max()
     assert not model(SRC, TGT[:, :-1]).argmax(axis=-1).any()
-    assert (TGT[:, 1:] == 0).any() and npt.evaluate(model, SRC, TGT).token_accuracy == 0.0
+    assert (TGT[:, 1:] == 0).any()
+    assert npt.evaluate(model, (SRC, TGT)).scores["token_accuracy"] == 0.0
 
 
 def test_evaluation_has_no_dropout_and_touches_no_gradient():
     model = small.transformer(dropout=0.9)
-    one, again = (npt.evaluate(model, SRC, TGT) for _ in range(2))
+    one, again = (npt.evaluate(model, (SRC, TGT)) for _ in range(2))
     assert one == again
     assert all(p.grad is None for p in model.parameters().values())
 
@@ -359,7 +359,7 @@ class Run:
         self.optimizer = OPTIMIZERS[optimizer](self.model)
         self.rng = np.random.default_rng(seed + 1)
         order = self.rng if shared_rng else np.random.default_rng(seed + 2)
-        self.batches = npt.Batches(SRC, TGT, 4, order)
+        self.batches = npt.Batches((SRC, TGT), 4, order, 0)
 
     def train(self, n_steps, batches=None, **options):
         self.history = npt.train(
@@ -372,7 +372,7 @@ class Run:
         states = {**self.model.state_dict(), **self.optimizer.state_dict()}
         states |= {f"batches {k}": v for k, v in self.batches.state_dict().items()}
         return states | {"rng": np.array(str(self.rng.bit_generator.state)),
-                         "history": np.array(self.history.to_json())}
+                         "history": self.history.state_dict()["json"]}
 
 
 @functools.cache
@@ -381,6 +381,14 @@ def whole_run(optimizer="Adam", shared_rng=False):
     run = Run(optimizer, shared_rng=shared_rng)
     run.train(20)
     return run
+
+
+def n_saved(path):
+    """The number of steps that a run's file tells of."""
+    history = npt.History()
+    with np.load(path) as file:
+        history.load_state_dict({"json": file["history/json"]})
+    return len(history.loss)
 
 
 def same_bits(one, other):
@@ -396,7 +404,7 @@ def test_a_history_has_a_number_for_each_step_and_evaluations_now_and_then():
     assert len(history.loss) == len(history.lr) == 20
     assert history.lr == [npt.warmup_cosine(step, 2e-3, 5, 40) for step in range(1, 21)]
     assert [e.step for e in history.evaluations] == [6, 12, 18, 20]
-    assert history.evaluations[-1] == npt.evaluate(run.model, SRC, TGT, step=20)
+    assert history.evaluations[-1] == npt.evaluate(run.model, (SRC, TGT), step=20)
     assert history.interrupted is False
     assert np.mean(history.loss[-5:]) < np.mean(history.loss[:5])
     plain = npt.train(run.model, npt.SGD(run.model.parameters(), 0.02), run.batches, None, 3)
@@ -440,6 +448,14 @@ class Stopping:
 
 def press_ctrl_c():
     signal.raise_signal(signal.SIGINT)
+
+
+def press_in_the_main_thread():
+    """As a terminal does: the main thread may be waiting."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    else:
+        press_ctrl_c()
 
 
 class Killed(BaseException):
@@ -491,8 +507,7 @@ def test_a_killed_run_goes_on_bit_for_bit_from_its_last_save(tmp_path, optimizer
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(npt.Batches, "__next__", dying)
         Run(optimizer).train(20, path=path)
-    with np.load(path) as file:
-        assert len(npt.History.from_json(str(file["history"])).loss) == (killed - 1) // 6 * 6
+    assert n_saved(path) == (killed - 1) // 6 * 6
     resumed = Run(optimizer, seed=50)
     resumed.train(20, path=path, resume=True)
     same_bits(resumed, whole)
@@ -529,9 +544,9 @@ def test_the_best_checkpoint_has_the_lowest_validation_loss(tmp_path):
                         validation=(SRC, TGT), every=5, path=path)
     losses = [e.loss for e in history.evaluations]
     assert losses.index(min(losses)) == 2 and losses[-1] > 1.2 * min(losses)
-    best = npt.evaluate(npt.load(tmp_path / "run.best.npz"), SRC, TGT)
+    best = npt.evaluate(npt.load(tmp_path / "run.best.npz"), (SRC, TGT))
     assert best.loss == pytest.approx(min(losses), rel=1e-12)
-    last = npt.evaluate(npt.load(path), SRC, TGT)
+    last = npt.evaluate(npt.load(path), (SRC, TGT))
     assert last.loss == pytest.approx(losses[-1], rel=1e-12)
     assert sorted(os.listdir(tmp_path)) == ["run.best.npz", "run.npz"]
 
@@ -567,67 +582,90 @@ def test_a_nan_leaves_the_last_checkpoint_and_goes_no_further(tmp_path):
                                  "holds NaN or infinity.")
     model = npt.load(path)
     assert all(np.isfinite(value).all() for value in model.state_dict().values())
-    with np.load(path) as file:
-        assert len(npt.History.from_json(str(file["history"])).loss) == 6
+    assert n_saved(path) == 6
 
 
 # On several threads.
 
 @pytest.fixture
-def small_parts(monkeypatch):
-    """A batch of any size is computed in parts; each part that begins is noted."""
-    begun, forward = [], npt.Transformer.forward
-    train_file = sys.modules["npt_lib.train"]            # npt.train is the function
+def parts(monkeypatch):
+    """The rows of each part of a batch that begins, and the thread that it begins on."""
+    begun, loss = [], npt.Transformer.loss
 
-    def noted(self, src, tgt, rng=None):
-        if isinstance(rng, Part):
-            begun.append(len(src))
-        return forward(self, src, tgt, rng)
+    def noted(self, batch, rng=None, **options):
+        if threading.current_thread() is not threading.main_thread():
+            begun.append(len(batch[0]))
+        return loss(self, batch, rng, **options)
 
-    monkeypatch.setattr(train_file, "Replicas", functools.partial(npt.Replicas, least=1))
-    monkeypatch.setattr(npt.Transformer, "forward", noted)
+    monkeypatch.setattr(npt.Transformer, "loss", noted)
     return begun
 
 
+def blas_threads():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    (blas,) = [x for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"]
+    return blas["num_threads"]
+
+
 def exact_run(optimizer, n_threads, **options):
-    """Twenty steps in float64."""
+    """Twenty steps in float64, without dropout."""
     run = Run(optimizer, **options)
     run.model = run.model.astype(np.float64)
     run.optimizer = OPTIMIZERS[optimizer](run.model)
+    run.rng = None
     run.train(20, n_threads=n_threads)
     return run
 
 
+def assert_same_run(one, other):
+    np.testing.assert_allclose(one.history.loss, other.history.loss, rtol=1e-9)
+    assert one.history.lr == other.history.lr
+    for name, value in other.model.state_dict().items():
+        np.testing.assert_allclose(one.model.state_dict()[name], value, rtol=1e-9, atol=1e-9,
+                                   err_msg=name)
+    for mine, its in zip(one.history.evaluations, other.history.evaluations, strict=True):
+        assert mine.loss == pytest.approx(its.loss, rel=1e-9)
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("shared_rng", [False, True])
-def test_training_does_not_depend_on_the_number_of_threads(small_parts, optimizer, shared_rng):
-    """Four rows in a batch: whole, in two parts, in three of 1, 1 and 2."""
-    whole = exact_run(optimizer, 1, shared_rng=shared_rng)
-    assert small_parts == []
-    for n, sizes in ((2, [2] * 40), (3, [1] * 40 + [2] * 20)):
-        small_parts.clear()
-        run = exact_run(optimizer, n, shared_rng=shared_rng)
-        assert sorted(small_parts) == sizes
-        np.testing.assert_allclose(run.history.loss, whole.history.loss, rtol=1e-9)
-        assert run.history.lr == whole.history.lr
-        for name, value in whole.model.state_dict().items():
-            np.testing.assert_allclose(run.model.state_dict()[name], value, rtol=1e-9, atol=1e-9,
-                                       err_msg=name)
-        for one, other in zip(run.history.evaluations, whole.history.evaluations, strict=True):
-            assert one.loss == pytest.approx(other.loss, rel=1e-9)
-        assert run.rng.bit_generator.state == whole.rng.bit_generator.state
+def test_training_does_not_depend_on_the_number_of_threads(parts, optimizer):
+    """Four rows in a batch: whole, in two parts, in three of 2, 1 and 1, in four."""
+    whole = exact_run(optimizer, 1)
+    assert parts == []
+    for n, sizes in ((2, [2] * 40), (3, [1] * 40 + [2] * 20), (7, [1] * 80)):
+        parts.clear()
+        run = exact_run(optimizer, n)
+        assert sorted(parts) == sizes
+        assert_same_run(run, whole)
+
+
+def test_each_part_drops_entries_of_its_own():
+    """Two equal halves of a batch: their gradients are not the same, and a seed tells them all."""
+    def gradients(seed):
+        model = small.transformer(dropout=0.5)
+        both = DataParallel(model, 2)
+        loss, backward = both.loss((np.tile(SRC, (2, 1)), np.tile(TGT, (2, 1))),
+                                   np.random.default_rng(seed))
+        backward()
+        halves = [copy.loss((SRC, TGT), np.random.default_rng(seed))[0] for copy in both.copies]
+        assert halves[0] == halves[1] != loss
+        return loss, model.unembed.table.grad
+
+    (loss, grad), (again, same), (other, _) = map(gradients, (0, 0, 1))
+    assert loss == again != other
+    np.testing.assert_array_equal(grad, same)
 
 
 def pressing_in_a_part(at):
-    """Ctrl-C while this part of a batch is computed, on whichever thread that is."""
-    begun, forward = [], npt.Transformer.forward
+    """Ctrl-C while this part of a batch is computed, on a thread that is not the main one."""
+    begun, loss = [], npt.Transformer.loss
 
-    def pressed(self, src, tgt, rng=None):
-        if isinstance(rng, Part):
-            begun.append(threading.get_ident())
+    def pressed(self, batch, rng=None, **options):
+        if threading.current_thread() is not threading.main_thread():
+            begun.append(None)
             if len(begun) == at:
                 press_ctrl_c()
-        return forward(self, src, tgt, rng)
+        return loss(self, batch, rng, **options)
 
     return pressed
 
@@ -635,14 +673,14 @@ def pressing_in_a_part(at):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("stop", [5, 12])
 @pytest.mark.parametrize("part", [0, 1])
-def test_on_threads_too_a_run_goes_on_bit_for_bit(small_parts, tmp_path, monkeypatch, optimizer,
+def test_on_threads_too_a_run_goes_on_bit_for_bit(parts, tmp_path, monkeypatch, optimizer,
                                                   stop, part):
     whole = Run(optimizer)
     whole.train(20, n_threads=2)
-    assert small_parts == [2] * 40
+    assert parts == [2] * 40
     first, path, before = Run(optimizer), tmp_path / "run.npz", threading.active_count()
     with monkeypatch.context() as patch:
-        patch.setattr(npt.Transformer, "forward", pressing_in_a_part(2 * stop - part))
+        patch.setattr(npt.Transformer, "loss", pressing_in_a_part(2 * stop - part))
         history = first.train(20, path=path, n_threads=2)
     assert history.interrupted and len(history.loss) == stop
     assert threading.active_count() == before
@@ -652,51 +690,47 @@ def test_on_threads_too_a_run_goes_on_bit_for_bit(small_parts, tmp_path, monkeyp
 
 
 def test_a_second_ctrl_c_within_a_part_stops_at_once_and_keeps_the_last_checkpoint(
-        small_parts, tmp_path, monkeypatch):
+        tmp_path, monkeypatch):
     run, path, blas = Run(), tmp_path / "run.npz", blas_threads()
     before, handler = threading.active_count(), signal.getsignal(signal.SIGINT)
-    forward, begun = npt.Transformer.forward, []
+    loss, begun = npt.Transformer.loss, []
 
-    def twice(self, src, tgt, rng=None):
-        if isinstance(rng, Part):
+    def twice(self, batch, rng=None, **options):
+        if threading.current_thread() is not threading.main_thread():
             begun.append(None)
-            if len(begun) > 16 and threading.current_thread() is threading.main_thread():
-                press_ctrl_c()
-                press_ctrl_c()
-        return forward(self, src, tgt, rng)
+            if len(begun) == 17:
+                press_in_the_main_thread()
+                while signal.getsignal(signal.SIGINT) is not handler:    # the first is heard
+                    time.sleep(0.001)
+                press_in_the_main_thread()
+        return loss(self, batch, rng, **options)
 
     with pytest.raises(KeyboardInterrupt):
-        monkeypatch.setattr(npt.Transformer, "forward", twice)
+        monkeypatch.setattr(npt.Transformer, "loss", twice)
         run.train(200, path=path, n_threads=2)
     assert threading.active_count() == before and blas_threads() == blas
     assert signal.getsignal(signal.SIGINT) is handler
-    monkeypatch.setattr(npt.Transformer, "forward", forward)
+    monkeypatch.setattr(npt.Transformer, "loss", loss)
     kept = Run(seed=50).train(6, path=path, resume=True)
     assert len(kept.loss) % 6 == 0 and len(kept.loss) >= 6
 
 
-def test_a_run_saved_on_two_threads_goes_on_with_one(small_parts, tmp_path):
-    path = tmp_path / "run.npz"
-    whole = exact_run("Adam", 2)
-    for n_before, n_after in ((2, 1), (1, 2)):
-        first, second = Run(), Run(seed=50)
-        for run in (first, second):
-            run.model = run.model.astype(np.float64)
-            run.optimizer = OPTIMIZERS["Adam"](run.model)
-        first.train(12, path=path, n_threads=n_before)
-        with np.load(path) as one:
-            names = set(one.files)
-        second.train(20, path=path, resume=True, n_threads=n_after)
-        assert names >= {f"model/{name}" for name in whole.model.parameters()}
-        assert not any("replicas" in name for name in names)
-        np.testing.assert_allclose(second.history.loss, whole.history.loss, rtol=1e-9)
-        for name, value in npt.load(path).state_dict().items():
-            np.testing.assert_allclose(value, whole.model.state_dict()[name], rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize("before, after", [(2, 1), (1, 2)])
+def test_a_run_saved_on_two_threads_goes_on_with_one(tmp_path, before, after):
+    path, whole = tmp_path / "run.npz", exact_run("Adam", 2)
+    first, second = Run(), Run(seed=50)
+    for run in (first, second):
+        run.model, run.rng = run.model.astype(np.float64), None
+        run.optimizer = OPTIMIZERS["Adam"](run.model)
+    first.train(12, path=path, n_threads=before)
+    second.train(20, path=path, resume=True, n_threads=after)
+    assert_same_run(second, whole)
+    assert npt.load(path).parameters().keys() == whole.model.parameters().keys()
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("row", [0, 9])
-def test_a_nan_in_one_row_is_reported_on_threads_as_without(small_parts, n_threads, row):
+def test_a_nan_in_one_row_is_reported_on_threads_as_without(parts, n_threads, row):
     run, before, blas = Run(), threading.active_count(), blas_threads()
     src = np.where(SRC == 12, 11, SRC)
     src[row, 0] = 12                                     # one row alone has this id
@@ -706,12 +740,12 @@ def test_a_nan_in_one_row_is_reported_on_threads_as_without(small_parts, n_threa
     assert str(caught.value) == ("Step 1: The loss is nan: parameter src_embed.tokens.table "
                                  "holds NaN or infinity.")
     assert threading.active_count() == before and blas_threads() == blas
-    assert small_parts == [5, 5] * (n_threads - 1)
+    assert parts == [5, 5] * (n_threads - 1)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("row", [0, 9])
-def test_a_wrong_id_in_one_row_is_reported_on_threads_as_without(small_parts, n_threads, row):
+def test_a_wrong_id_in_one_row_is_reported_on_threads_as_without(n_threads, row):
     run, before, blas = Run(), threading.active_count(), blas_threads()
     tgt = TGT.copy()
     tgt[row, 1] = small.V
@@ -719,6 +753,29 @@ def test_a_wrong_id_in_one_row_is_reported_on_threads_as_without(small_parts, n_
         run.train(9, batches=[(SRC, TGT), (SRC, tgt), (SRC, TGT)], n_threads=n_threads)
     assert str(caught.value) == "Step 2: target id 11 is outside the vocabulary of 11."
     assert threading.active_count() == before and blas_threads() == blas
+
+
+def test_a_part_without_targets_is_left_out():
+    """Its loss, a mean over nothing, may be anything."""
+    empty = np.zeros_like(TGT[:5])
+    tgt, losses = np.concatenate([empty, TGT[5:]]), []
+    for n in (1, 2):
+        model = small.transformer().astype(np.float64)
+        both = DataParallel(model, n)
+        loss, backward = both.loss((SRC, tgt), None)
+        backward()
+        losses.append((loss, model.unembed.table.grad))
+    assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-12)
+    np.testing.assert_allclose(losses[0][1], losses[1][1], rtol=1e-9, atol=1e-15)
+
+
+def test_without_threadpoolctl_several_threads_are_an_error(monkeypatch):
+    blas_controller.cache_clear()
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    run = Run()
+    with pytest.raises(ImportError, match="needs threadpoolctl: pip install"):
+        run.train(3, n_threads=2)
+    run.train(3)
 
 
 # Ctrl-C.
@@ -790,7 +847,7 @@ import numpy as np, sys
 sys.path.insert(0, "tests")
 import small, npt_lib as npt
 model = small.transformer()
-batches = npt.Batches(*small.pairs(np.random.default_rng(0)), 4, np.random.default_rng(0))
+batches = npt.Batches(small.pairs(np.random.default_rng(0)), 4, np.random.default_rng(0), 0)
 npt.train(model, npt.Adam(model.parameters()), batches, None, 5)
 print("trained")
 """
@@ -802,7 +859,8 @@ def environment(**changes):
 
 
 def in_a_terminal(**changes):
-    """What the script shows on a terminal of its own."""
+    """What the script shows on a terminal of its own; Windows has none like it."""
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=theirs, stderr=theirs,

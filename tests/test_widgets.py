@@ -4,13 +4,12 @@ import base64
 import re
 from html.parser import HTMLParser
 
-import ipywidgets as live
 import numpy as np
 import pytest
 
-from npt_lib import plots
-from npt_lib.figures.svg import Picture, rect
-from npt_lib.widgets import MOST_FRAMES, explore
+from npt_lib.book import plots, widgets
+from npt_lib.book.figures.svg import Picture, rect
+from npt_lib.book.widgets import MOST_FRAMES, Live, between, explore
 
 WORDS = ["the", "cat", "lost"]
 
@@ -46,10 +45,21 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_one_output_has_two_lives():
+def test_the_stored_output_is_html_alone():
     bundle = explore(square, None, size=[1, 2, 4])._repr_mimebundle_()
-    assert {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"} == set(bundle)
+    assert {"text/html", "text/plain"} == set(bundle)
     assert bundle["text/plain"] == "Explorer: size"
+
+
+@pytest.mark.parametrize("values, halves", [
+    ([1, 2, 4], 2), ([1, 2, 3], 1), (WORDS, 1), ([False, True], 1),
+])
+def test_the_kernels_half_is_shown_where_there_is_something_between(monkeypatch, values, halves):
+    shown = []
+    monkeypatch.setattr(widgets, "display", lambda data, raw: shown.append(data))
+    explore(lambda x: Picture("", 1, 1, str(x)), None, x=values)._ipython_display_()
+    assert [list(data) for data in shown] == [
+        ["text/html", "text/plain"], [widgets.WIDGET_VIEW]][:halves]
 
 
 def test_frames_come_in_the_order_in_which_the_page_counts_them():
@@ -86,31 +96,57 @@ def test_two_explorers_on_a_page_do_not_share_an_id():
     assert ids and len(ids) == len(set(ids))
 
 
-def test_the_page_has_its_colours_and_the_kernel_the_card():
-    explorer = explore(lambda size: plots.matrix([[size]], "one"), None, size=[1, 2])
-    assert "var(--npt-ink" in page(explorer)
-    assert "var(" not in explorer.children[-1].value and "#1f2328" in explorer.children[-1].value
+def test_frames_have_the_colours_of_the_page():
+    explorer = explore(lambda size: plots.matrix([[size]], "one"), None, size=[1, 2, 4])
+    assert "var(--npt-ink" in page(explorer) and "var(--npt-ink" in explorer.at([2])["html"]
 
 
-def test_live_controls_redraw_and_reach_values_between():
-    drawn = []
-    draw = lambda x, color: drawn.append(x) or square(1 + x, color=color)
-    explorer = explore(draw, None, x=np.linspace(0, 1, 5), color=WORDS)
-    slider, menu, shown = explorer.children
-    slider.value, menu.value = 0.4, "cat"                  # 0.4 is no frame: 0, 0.25, 0.5 …
-    assert drawn[-1] == pytest.approx(0.4)
-    assert f'aria-label="size {1 + slider.value}, False, cat"' in shown.value
+def test_the_kernel_answers_for_values_between():
+    explorer = explore(lambda x, color: square(1 + x, color=color), None,
+                       x=np.linspace(0, 1, 5), color=WORDS)
+    place = explorer.fine[0].index(0.4)                    # no frame: 0, 0.25, 0.5 …
+    answer = explorer.at([place, 1])
+    assert 'aria-label="size 1.4, False, cat"' in answer["html"]
+    assert answer["at"] == [place, 1] and answer["texts"] == ["0.4", ""]
 
 
-@pytest.mark.parametrize("values, kind", [
-    ([False, True], live.Checkbox), (WORDS, live.Dropdown), (range(2, 9), live.IntSlider),
-    ([0.0, 0.5, 1.0], live.FloatSlider), ([0.1, 1.0, 10.0], live.SelectionSlider),
-    ([4, 16, 64], live.SelectionSlider), (np.arange(4), live.IntSlider),
+def test_where_draw_fails_the_kernel_says_that_there_is_no_picture():
+    draw = lambda n: square({1: 10, 4: 20}[n])
+    assert explore(draw, None, n=[1, 4]).at([1]) == {"at": [1], "html": None, "texts": ["2"]}
+
+
+def test_the_kernels_half_knows_where_the_stored_values_stand():
+    live = Live(explore(square, None, size=[1, 2, 4], color=WORDS))
+    assert live.fine == [{"texts": ["1", "2", "3", "4"], "at": [0, 1, 3]}, None]
+    sent = []
+    live.send = sent.append
+    live.asked(live, {"at": [2, 0]}, [])
+    assert 'aria-label="size 3, False, the"' in sent[0]["html"]
+
+
+@pytest.mark.parametrize("values, some, count", [
+    ([False, True], None, None), (WORDS, None, None), (range(2, 9), None, None), ([5], None, None),
+    ([3, 1, 2], None, None), ([0, 10, 20], {1, 15}, 21), ([0.0, 0.5, 1.0], {0.01, 0.99}, 101),
+    ([1, 2, 4, 8, 16, 32, 64, 128, 256], {3, 7, 215}, 90), ([0.1, 1.0, 10.0], {0.316, 3.16}, 101),
+    (range(0, 1000, 100), {5, 895}, 181), ([-1, 0, 3], {1, 2}, 5),
 ])
-def test_the_values_choose_the_control(values, kind):
-    draw = lambda choice: Picture("", 1, 1, str(choice))
-    explorer = explore(draw, None, choice=values)
-    assert type(explorer.children[0]) is kind
+def test_between_the_values(values, some, count):
+    """Whole numbers stay whole, uneven steps are divided by ratio, the given values stay."""
+    found = between(list(values))
+    assert (found and len(found)) == count
+    if found:
+        assert set(values) | some <= set(found) and found == sorted(found)
+        assert {type(value) for value in found} == {type(values[0])}
+
+
+def test_a_listed_control_keeps_to_its_values():
+    assert explore(square, None, size=[1, 2, 4], listed=["size"]).fine == [None]
+
+
+def test_a_button_plays_one_control():
+    html = page(explore(square, None, filled=[False, True], size=[1, 2], play="size", interval=50))
+    assert html.count("<button") == 1 and 'data-c="1" data-ms="50"' in html
+    assert "<button" not in page(explore(square, None, size=[1, 2]))
 
 
 def test_draw_may_return_anything_that_shows():
@@ -134,6 +170,10 @@ def test_draw_may_return_anything_that_shows():
     (lambda: explore(square, None, size=[]), r"size needs at least one value, got none"),
     (lambda: explore(square, None, size=[1, 2], start={"size": 3}),
      r"start: size must be one of \[1, 2\], got 3"),
+    (lambda: explore(square, None, size=[1, 2], play="sise"),
+     r"play: one of size is required, got 'sise'"),
+    (lambda: explore(square, None, size=[1, 2], listed=["sise"]),
+     r"listed: one of size is required, got 'sise'"),
     (lambda: explore(lambda size: "text", None, size=[1, 2]), r"needs alt, .* got None"),
     (lambda: explore(lambda size: plots.axes()[0], None, size=[1, 2]), r"a figure needs alt"),
 ])

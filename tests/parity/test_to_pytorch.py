@@ -12,7 +12,7 @@ import npt_lib as npt
 from examples import to_pytorch as example
 
 PAGE = Path(__file__).resolve().parents[2] / "book" / "making_it_fast.md"
-SIZES = {"V": 11, "D": 12, "F": 7, "max_len": 17}
+SIZES = {"V": 11, "D": 12, "F": 7, "N": 17}
 LIMITS = {np.float32: 2e-5, np.float64: 1e-12}
 
 

@@ -25,6 +25,7 @@ from examples.to_pytorch import (
     their_name,
     waves,
 )
+from npt_lib import exact_gelu
 
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
@@ -71,10 +72,31 @@ def heads(m):
     return nn.MultiheadAttention(m.out.W.shape[0], m.n_heads, batch_first=True)
 
 
+class Heads(nn.Module):
+    """Heads of any width, which nn.MultiheadAttention does not have: its function does."""
+
+    def __init__(self, m):
+        super().__init__()
+        d_model, width = m.out.W.shape[1], m.out.W.shape[0]
+        self.n_heads, biased = m.n_heads, m.out.b is not None
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * width, d_model))
+        self.in_proj_bias = nn.Parameter(torch.empty(3 * width)) if biased else None
+        self.out_proj = nn.Linear(width, d_model, bias=biased)
+
+    def forward(self, x, memory, mask):
+        biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        weights = self.in_proj_weight.chunk(3)
+        q, k, v = (F.linear(y, W, b).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                   for y, W, b in zip((x, memory, memory), weights, biases, strict=True))
+        y = F.scaled_dot_product_attention(q, k, v, mask)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+
 def feed_forward(m):
-    activation = {"relu": nn.ReLU(), "gelu": nn.GELU("tanh")}[m.activation]
-    return nn.Sequential(OrderedDict(linear1=nn.Linear(*m.up.W.shape), activation=activation,
-                                     linear2=nn.Linear(*m.down.W.shape)))
+    activations = {"relu": nn.ReLU(), "gelu": nn.GELU("tanh"), exact_gelu: nn.GELU()}
+    up, down = (nn.Linear(*linear.W.shape, bias=linear.b is not None) for linear in (m.up, m.down))
+    return nn.Sequential(OrderedDict(
+        linear1=up, activation=activations[m.activation], linear2=down))
 
 
 def call(twin, *xs):
@@ -90,13 +112,16 @@ TWINS = {
     "softmax": (nothing, softmax),
     "relu": (nothing, lambda _, x: F.relu(x)),
     "gelu": (nothing, lambda _, x: F.gelu(x, approximate="tanh")),
+    "exact_gelu": (nothing, lambda _, x: F.gelu(x)),
     "attention": (nothing, lambda _, *qkv: F.scaled_dot_product_attention(*qkv)),
-    "Linear": (lambda m: nn.Linear(*m.W.shape), call),
+    "Linear": (lambda m: nn.Linear(*m.W.shape, bias=m.b is not None), call),
+    "self-attention, narrow": (Heads, lambda twin, x, mask: twin(x, x, mask)),
+    "cross-attention, wide": (Heads, call),
     "SelfAttention": (heads, lambda twin, x, mask: attend(twin, x, x, mask)),
     "CrossAttention": (heads, attend),
     "FeedForward": (feed_forward, call),
     "Embedding": (lambda m: nn.Embedding(*m.table.shape), call),
-    "Unembedding": (lambda m: nn.Linear(*m.table.shape[::-1], bias=False), call),
+    "Unembedding": (lambda m: nn.Linear(*m.table.shape[::-1], bias=m.b is not None), call),
     "SinusoidalPositions": (nothing, lambda _, x: x + waves(*x.shape[1:])),
     "LearnedPositions": (lambda m: nn.Embedding(*m.table.shape),
                          lambda twin, x: x + twin(torch.arange(x.shape[1]))),
@@ -111,7 +136,6 @@ TWINS = {
     "cross-entropy, padded and smoothed": (nothing, lambda _, *xs: cross_entropy(
         *xs, ignore_index=0, label_smoothing=0.1)),
     "Transformer": (Model, call),
-    "Replicas": (lambda m: Model(m.model), call),
 }
 
 

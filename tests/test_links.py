@@ -1,0 +1,155 @@
+"""Links of notebooks in their two forms: as written, and as any viewer can follow them."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+import types
+
+import pytest
+
+from tools import links, reference, style
+
+TEXTS = [
+    "# 2 · Look\n\n[below](#The-way-back) and [there](#With-code)",
+    "See [equation (2.1)](#eq-2.1), [figure 2.1](#fig-2.1).\n\n$$\nx \\tag{2.1}\n$$\n\nso",
+    "**Figure 2.1.** Seen.\n\n[A (2017)](references.md#vaswani2017)",
+    "## The way back\n\n```\n[A](references.md#vaswani2017) in code\n```\n\n### With `code`",
+]
+PLACES = [0, 1, 3, 4]
+
+
+@pytest.fixture
+def path(tmp_path):
+    for name in ("01_first.ipynb", "02_second.ipynb"):
+        (tmp_path / name).touch()
+    return tmp_path / "02_second.ipynb"
+
+
+def test_the_stored_form(path):
+    title, prose, caption, code = links.linked(TEXTS, path, PLACES)
+    assert "[below](#02-The-way-back) and [there](#02-With-code)" in title
+    assert '<a id="eq-2.1"></a>\n\n$$\nx \\tag{2.1}\n$$\n\nso' in prose
+    assert prose.endswith('\n\n<a id="fig-2.1"></a>')          # before the cell that draws it
+    assert "[A (2017)](https://arxiv.org/abs/1706.03762)" in caption
+    assert code.startswith('<a id="02-The-way-back"></a>\n\n## The way back\n')
+    assert '<a id="02-With-code"></a>\n\n### With `code`' in code
+    assert "[A](references.md#vaswani2017) in code" in code    # code stays
+
+
+def test_there_and_back(path):
+    stored = links.linked(TEXTS, path, PLACES)
+    assert links.written(stored, path) == TEXTS
+    assert links.linked(stored, path, PLACES) == stored
+
+
+def test_a_caption_without_a_cell_before_it_has_its_anchor(path):
+    stored = links.linked(["Two\n\n**Figure 2.7.** Both."], path, [3])
+    assert stored == ['Two\n\n<a id="fig-2.7"></a>\n**Figure 2.7.** Both.']
+
+
+def test_the_map_leads_to_the_other_chapters(path):
+    (stored,) = links.linked(["## The map\n\nIt."], path, [0])
+    assert "[1](01_first.ipynb) · 2 · [contents](contents.md)\n\nIt." in stored
+    assert links.written([stored], path) == ["## The map\n\nIt."]
+
+
+def test_solutions_cite_from_their_folder(path):
+    there = path.parent / "solutions" / path.name
+    (stored,) = links.linked(["[A](../references.md#vaswani2017)"], there, [0])
+    assert stored == "[A](https://arxiv.org/abs/1706.03762)"
+    assert links.written([stored], there) == ["[A](../references.md#vaswani2017)"]
+    assert links.unique("Answer", there) != links.unique("Answer", path)
+
+
+def test_every_paper_has_an_address_of_its_own():
+    addresses = list(links.papers().values())
+    assert len(addresses) > 50 and all(a.startswith("https://") for a in addresses)
+    assert len(set(addresses)) == len(addresses)
+    assert not [a for a in addresses if re.search(r"[()\s]", a)]
+
+
+@pytest.mark.parametrize("path", [*style.chapters(), *style.solutions()], ids=lambda p: p.stem)
+def test_the_book_goes_there_and_back(path):
+    cells = json.loads(path.read_text("utf8"))["cells"]
+    links.to_stored(cells, path)
+    once = json.dumps(cells)
+    cells = json.loads(links.to_written(json.dumps({"cells": cells}), path))["cells"]
+    assert "<a id=" not in json.dumps(cells) and "arxiv.org" not in json.dumps(cells)
+    links.to_stored(cells, path)
+    assert json.dumps(cells) == once
+
+
+# the pages for looking things up
+
+
+@pytest.mark.parametrize("path", reference.pages(), ids=lambda p: p.name)
+def test_what_is_made_is_fresh(path):
+    assert path.read_text("utf8") == reference.pages()[path], "python tools/reference.py"
+
+
+def test_the_list_of_papers_is_the_bibliography():
+    page = (style.ROOT / "book" / "references.md").read_text("utf8")
+    assert set(re.findall(r'<a id="(\w+)"></a>\n\S', page)) == set(links.papers())
+    assert all(f"]({where})" in page for where in links.papers().values())
+    assert not re.search(r"[{}\\]", page)                     # nothing of TeX is left
+
+
+def test_every_term_that_is_linked_to_is_in_the_glossary():
+    page = (style.ROOT / "book" / "glossary.md").read_text("utf8")
+    terms = re.findall(r'^<a id="term-(.+)"></a>\n\*\*(.+)\*\*:\n\S', page, re.M)
+    assert len(terms) == page.count("<a id=") == page.count("\n**") > 80
+    assert all(anchor == name.replace(" ", "-") for anchor, name in terms)
+    assert [name for _, name in terms] == sorted((n for _, n in terms), key=str.casefold)
+
+
+# the page of the library
+
+API = (style.ROOT / "book" / "api.md").read_text("utf8")
+SETTING, *_ = reference.EXAMPLE.findall(API)
+WITHOUT: set[str] = set()                             # files whose example is still to be written
+
+
+def test_every_file_on_the_page_has_an_example():
+    listed = set(re.findall(r"^<!-- npt_lib\.([\w.]+) -->$", API, re.M))
+    assert len(listed) > 25 and listed - set(reference.examples()) == WITHOUT
+
+
+@pytest.mark.parametrize("stem", reference.examples())
+def test_an_example_prints_what_it_says(stem):
+    block = reference.examples()[stem]
+    lines = re.findall(r"^ *print\(.*?(?:\)  +# (.*))?$", block, re.M)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec("".join(re.sub(r"^```.*\n?", "", b, flags=re.M) for b in (SETTING, block)), {})
+    assert printed.getvalue().splitlines() == lines
+    assert max(map(len, block.splitlines())) <= 100
+
+
+def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
+    """The whole example, in a module of its own: load finds the class by that name."""
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"## A model of your own.*?```python\n(.*?)```", API, re.S)[1]
+    module = types.ModuleType("readers_own")
+    monkeypatch.setitem(sys.modules, "readers_own", module)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, vars(module))
+    assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
+    assert len(printed.getvalue().splitlines()) == 2
+
+
+def test_every_public_name_is_on_the_page():
+    import npt_lib
+
+    anchors = set(re.findall(r'<a id="npt_lib\.[\w.]*?(\w+)"></a>', API))
+    assert set(npt_lib.__all__) <= anchors
+
+
+@pytest.mark.parametrize("path", [*style.chapters(), *style.solutions()], ids=lambda p: p.stem)
+def test_links_to_a_place_on_a_page_find_it(path):
+    """GitHub and JupyterLab name headings differently: one that is linked to has an anchor."""
+    for page, place in re.findall(r"([\w/.]+\.md)#([^)\s]+)", style.prose(style.load(path))):
+        there = (path.parent / page).read_text("utf8")
+        assert f'<a id="{place}"></a>' in there, f"{page}#{place}"
