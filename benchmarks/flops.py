@@ -5,27 +5,9 @@ backward is two products of the same size, so a step is three times its forward 
 padding does less, and gets the same count: it is the work that was asked for.
 """
 
-from typing import NamedTuple
+from benchmarks.work import Size
 
-from benchmarks.sizes import Size
-
-
-class Product(NamedTuple):
-    """(n, k) @ (k, m), as often as there are pairs of matrices in the stack."""
-
-    stack: int
-    n: int
-    k: int
-    m: int
-
-    @property
-    def flops(self) -> int:
-        return 2 * self.stack * self.n * self.k * self.m
-
-    def backward(self) -> list["Product"]:
-        """What its two gradients take."""
-        return [Product(self.stack, self.n, self.m, self.k),
-                Product(self.stack, self.k, self.n, self.m)]
+Product = tuple[int, int, int, int]     # stack, n, k, m: so many times (n, k) @ (k, m)
 
 
 def forward_products(size: Size) -> list[Product]:
@@ -34,41 +16,37 @@ def forward_products(size: Size) -> list[Product]:
     encoder = [*self_attention(size, S, size.n_src), *feed_forward(size, S)]
     decoder = [*self_attention(size, T, size.n_tgt), *cross_attention(size, T, S),
                *feed_forward(size, T)]
-    return size.n_layers * (encoder + decoder) + [Product(1, T, D, size.n_vocab)]
+    return size.n_layers * (encoder + decoder) + [(1, T, D, size.n_vocab)]
 
 
 def training_products(size: Size) -> list[Product]:
-    """Those of a step: forward, and backward."""
+    """Those of a step: forward, and the two gradients of each."""
     forward = forward_products(size)
-    return forward + [back for product in forward for back in product.backward()]
+    return forward + [back for stack, n, k, m in forward
+                      for back in ((stack, n, m, k), (stack, k, n, m))]
 
 
-def forward_flops(size: Size) -> int:
-    return sum(product.flops for product in forward_products(size))
-
-
-def training_flops(size: Size) -> int:
-    return sum(product.flops for product in training_products(size))
+def flops(products: list[Product]) -> int:
+    return sum(2 * stack * n * k * m for stack, n, k, m in products)
 
 
 def attention(size: Size, n_queries: int, n_keys: int) -> list[Product]:
     """Scores and mixture, for each sentence and head."""
     stack, K = size.batch * size.n_heads, size.d_model // size.n_heads
-    return [Product(stack, n_queries, K, n_keys), Product(stack, n_queries, n_keys, K)]
+    return [(stack, n_queries, K, n_keys), (stack, n_queries, n_keys, K)]
 
 
 def self_attention(size: Size, tokens: int, length: int) -> list[Product]:
     D = size.d_model
-    return [Product(1, tokens, D, 3 * D), *attention(size, length, length),
-            Product(1, tokens, D, D)]
+    return [(1, tokens, D, 3 * D), *attention(size, length, length), (1, tokens, D, D)]
 
 
 def cross_attention(size: Size, tokens: int, memory_tokens: int) -> list[Product]:
     D = size.d_model
-    return [Product(1, tokens, D, D), Product(1, memory_tokens, D, 2 * D),
-            *attention(size, size.n_tgt, size.n_src), Product(1, tokens, D, D)]
+    return [(1, tokens, D, D), (1, memory_tokens, D, 2 * D),
+            *attention(size, size.n_tgt, size.n_src), (1, tokens, D, D)]
 
 
 def feed_forward(size: Size, tokens: int) -> list[Product]:
     D, F = size.d_model, size.d_ff
-    return [Product(1, tokens, D, F), Product(1, tokens, F, D)]
+    return [(1, tokens, D, F), (1, tokens, F, D)]

@@ -3,39 +3,50 @@
 import os
 import platform
 import re
+import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.contestants import Contestant
-from benchmarks.process import Process
+from benchmarks.contestants import OTHER_STATE, Contestant
+from benchmarks.race import ROOT, Process
+
+LOAD = "Load by others"
 
 
 def machine(contestants: Sequence[Contestant]) -> dict[str, str]:
-    """Processor, cores, memory, system, and what each contestant says about itself."""
-    found = {"Processor": processor(), "Cores": str(cores()), "Memory": memory(),
+    """When, processor, cores, memory, system, and what each contestant says about itself."""
+    found = {"Measured": time.strftime("%Y-%m-%d"), "npt_lib": commit(ROOT),
+             "Processor": processor(), "Cores": str(cores()), "Memory": memory(),
              "System": f"{platform.system()} {platform.machine()}",
              "Python": platform.python_version()}
-    different = {(c.module, *c.environment.values()): c for c in reversed(contestants)}
-    for contestant in reversed(different.values()):
-        with Process(contestant) as process:
-            about = process.about()
-        if contestant.environment:
-            about = {f"{name} of {contestant.title}": text for name, text in about.items()
-                     if name == "BLAS"}
-        found |= about
+    for contestant in contestants:
+        if contestant.key == OTHER_STATE:
+            found[contestant.title] = commit(Path(contestant.library))
+        elif not contestant.variant:
+            with Process(contestant, "about") as process:
+                about = dict(process.run(1)["values"])
+            found |= {f"BLAS of {contestant.title}": about["BLAS"]} if contestant.environment \
+                else about
     return found
+
+
+def commit(folder: Path) -> str:
+    """The state of a checkout, by git's name for it."""
+    done = subprocess.run(["git", "-C", str(folder), "describe", "--always", "--dirty"],
+                          capture_output=True, text=True)
+    return f"commit {done.stdout.strip()}" if done.returncode == 0 else "unknown"
 
 
 def processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        fields = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", info.read_text(), re.M))
-        flags = fields.get("flags", "").split()
-        widest = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else ""
-        kind = f"family {fields['cpu family']} model {fields['model']}" \
-            if {"cpu family", "model"} <= fields.keys() else ""
-        return ", ".join(part for part in (fields.get("model name", ""), kind, widest) if part)
-    return platform.processor() or platform.machine()
+    if not info.exists():
+        return platform.processor() or platform.machine()
+    fields = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", info.read_text(), re.M))
+    flags = fields.get("flags", "").split()
+    widest = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else ""
+    family = f"family {fields.get('cpu family', '?')} model {fields.get('model', '?')}"
+    return ", ".join(filter(None, (fields.get("model name", ""), family, widest)))
 
 
 def cores() -> int:
@@ -44,7 +55,7 @@ def cores() -> int:
 
 
 def memory() -> str:
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
         return "unknown"
     return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB"
 
@@ -59,8 +70,8 @@ class Load:
         """The share of all busy time that neither this process nor its workers spent."""
         if self.busy is None or (now := busy()) is None:
             return {}
-        spent, mine = now - self.busy, own() - self.ours
-        return {"Load by others": f"{max(0.0, 1 - mine / max(spent, 1e-9)):.0%} of the busy time"}
+        share = 1 - (own() - self.ours) / max(now - self.busy, 1e-9)
+        return {LOAD: f"{max(0.0, share):.0%} of the busy time"}
 
 
 def busy() -> float | None:
@@ -68,11 +79,10 @@ def busy() -> float | None:
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
-    user, nice, system, _, _, irq, softirq, *_ = map(int, stat.read_text().split()[1:11])
+    user, nice, system, _, _, irq, softirq = map(int, stat.read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def own() -> float:
     """Seconds that this process and its ended children have worked."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    return sum(os.times()[:4])

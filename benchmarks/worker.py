@@ -1,76 +1,79 @@
-"""One contestant, in a process of its own: a JSON command a line in, a JSON answer a line out.
+"""One contestant at one kind of work, in a process of its own.
 
-    {"prepare": "train", "options": {...}}   build the job                -> {}
-    {"run": 5}                               do it five times             -> seconds, values
-    {"memory": true}                         the most that it ever held   -> bytes over the start
-    {"about": true}                          what it runs on              -> versions, by name
+It reads a JSON line that says what to do, answers {} when all is built, and from then on does the
+work as often as each line says: seconds, what was computed, and the most memory so far.
 """
 
 import contextlib
 import importlib
 import json
+import re
 import sys
 import time
 import traceback
-from types import ModuleType
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks.contestants import Job
-from benchmarks.memory_use import peak, reset_peak, resident
-from benchmarks.sizes import Size
+from benchmarks.work import SIZES, Size
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-class Worker:
-    """Answers commands for one contestant's module; holds at most one job at a time."""
-
-    def __init__(self, module: ModuleType):
-        self.module = module
-        self.job: Job | None = None
-        reset_peak()
-        self.at_start = resident()
-
-    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        if "prepare" in command:
-            return self.prepare(command["prepare"], command.get("options", {}))
-        if "run" in command:
-            return self.run(command["run"])
-        if "memory" in command:
-            return {"bytes": peak() - self.at_start}
-        return self.module.about()
-
-    def prepare(self, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-        if kind not in self.module.KINDS:
-            raise ValueError(f"kind must be one of {sorted(self.module.KINDS)}, got {kind!r}.")
-        if "size" in options:
-            options = {**options, "size": Size(**options["size"])}
-        self.job = self.module.KINDS[kind](**options)
-        return {}
-
-    def run(self, times: int) -> dict[str, Any]:
-        if self.job is None:
-            raise ValueError("run needs a job: prepare must come first.")
+def answers(request: dict[str, Any], counts: TextIO) -> Iterator[dict[str, Any]]:
+    """An empty answer when the job is built, then one for each count."""
+    if request.get("library"):
+        use_library(request["library"])
+    module = importlib.import_module(f"benchmarks.{request['module']}")
+    reset_peak()
+    at_start = held("VmRSS")
+    job = getattr(module, request["kind"])(**understood(request["options"]))
+    yield {}
+    for count in counts:
         start = time.perf_counter()
-        values = self.job(times)
-        return {"seconds": time.perf_counter() - start, "values": values}
+        values = job(int(count))
+        seconds = time.perf_counter() - start
+        yield {"seconds": seconds, "values": values, "bytes": held("VmHWM") - at_start}
 
 
-def serve(worker: Worker, commands: TextIO, answers: TextIO) -> None:
-    """Until the commands end. An error is an answer too: the parent decides what it means."""
-    for line in commands:
-        try:
-            answer = worker.answer(json.loads(line))
-        except Exception:
-            answer = {"error": traceback.format_exc()}
-        print(json.dumps(answer), file=answers, flush=True)
+def use_library(folder: str) -> None:
+    """npt_lib of another checkout; all else stays this one's."""
+    sys.path.insert(0, folder)
+    importlib.import_module("npt_lib")
+    del sys.path[0]
 
 
-def main(name: str) -> None:
-    answers = sys.stdout
+def understood(options: dict[str, Any]) -> dict[str, Any]:
+    """A size by its name, or by its numbers."""
+    if "size" not in options:
+        return options
+    size = options["size"]
+    return options | {"size": SIZES[size] if isinstance(size, str) else Size(**size)}
+
+
+def reset_peak() -> None:
+    """Let the peak begin at what is held now, where the system can."""
+    with contextlib.suppress(OSError):
+        CLEAR.write_text("5")
+
+
+def held(field: str) -> int:
+    """Bytes held now (VmRSS), or at most (VmHWM); 0 where the system does not say."""
+    if not STATUS.exists():
+        return 0
+    found = re.search(rf"^{field}:\s+(\d+) kB", STATUS.read_text(), re.M)
+    return 1024 * int(found[1]) if found else 0
+
+
+def main() -> None:
+    out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):           # whatever a framework prints
-        module = importlib.import_module(f"benchmarks.contestants.{name}")
-        print(json.dumps({}), file=answers, flush=True)    # imported, ready
-        serve(Worker(module), sys.stdin, answers)
+        try:
+            for answer in answers(json.loads(sys.stdin.readline()), sys.stdin):
+                print(json.dumps(answer), file=out, flush=True)
+        except Exception:
+            print(json.dumps({"error": traceback.format_exc()}), file=out, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,17 +1,16 @@
 """What is asked of everyone: four sizes of model, the data, how to train and decode."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 Array = np.ndarray
-PAD, BOS, EOS = 0, 1, 2
-FIRST_WORD = 3
+PAD, BOS, EOS, FIRST_WORD = 0, 1, 2, 3
 N_BATCHES = 4                   # different ones, used in turn
 MAX_LEN = 128
 N_TOKENS = 64                   # written by a decoding
 N_HEADS, D_HEAD = 4, 64         # of attention by length
+LENGTHS = (256, 512, 1024, 2048, 4096)
 # how everybody trains
 SMOOTHING, LR, BETAS, EPS, MAX_NORM = 0.1, 1e-3, (0.9, 0.98), 1e-9, 1.0
 
@@ -29,9 +28,6 @@ class Size:
     d_ff: int
     n_layers: int
     n_vocab: int
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 SIZES = {size.name: size for size in (
