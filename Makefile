@@ -19,11 +19,12 @@ book: $(READY)  ## build the pages: _build/html/index.html
 	@rm -rf _build/html
 	$(BIN)/jupyter-book build . --all -W --keep-going -n -q
 	@echo "open _build/html/index.html"
+pdf: book       ## the whole book as one PDF, linked from its landing page; needs Chromium
+	$(BIN)/python tools/pdf.py
 serve: book     ## build the pages and serve them at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory _build/html
-lab: $(READY)   ## open the notebooks in JupyterLab, trusted: it hides the figures of others
-	@$(BIN)/jupyter trust book/*.ipynb book/solutions/*.ipynb >/dev/null
-	$(BIN)/jupyter lab --notebook-dir=book
+lab: $(READY)   ## open the notebooks in JupyterLab, at the contents page
+	$(BIN)/python tools/lab.py
 
 ## To check
 test: lint $(READY)  ## everything that a change may break: lint, types, unit tests, every notebook
@@ -36,18 +37,21 @@ lint: $(READY)  ## notebooks in normal form, ruff, mypy, spelling
 test-long: $(READY)  ## the tests that train for a minute
 	$(BIN)/python -m pytest -m long tests
 test-pages: $(READY) _build/html/index.html $(AXE)  ## the built pages in a real browser, with no network
-	$(BIN)/python -m pytest -m pages -n 2 --dist=load tests/pages
+	$(BIN)/python -m pytest -m pages -n 2 --dist=loadfile tests/pages
+test-lab: $(READY)  ## the notebooks in JupyterLab, in a real browser: links, folds, the contents page
+	$(BIN)/python -m pytest -m lab tests/lab
 test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own
 	.venv-parity/bin/python -m pytest tests/parity
 
 ## To measure
-bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: benchmarks/report (about 15 minutes)
+bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: _build/bench (about 15 minutes)
 	.venv-bench/bin/python -m benchmarks --kernel Haswell $(ARGS)
 
 ## To change
 execute: $(READY)  ## run the notebooks and store their outputs (NB=book/02_attention.ipynb for one)
 	$(BIN)/python tools/nb.py run $(NB)
-	@if [ -z "$(NB)" ]; then $(BIN)/python tools/pictures.py; fi
+	@if [ -z "$(NB)" ]; then for tool in pictures titles reference; do \
+	$(BIN)/python tools/$$tool.py || exit 1; done; fi
 clean:          ## remove what was built, environments included
 	rm -rf _build node_modules .venv .venv-parity .venv-bench
 
@@ -70,4 +74,4 @@ $(AXE): package.json
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund || npm install --silent --no-audit --no-fund; \
 	else echo "npm is not there: the accessibility check is skipped"; fi
 
-.PHONY: help book serve lab test lint test-long test-pages test-parity bench execute clean
+.PHONY: help book pdf serve lab test lint test-long test-pages test-lab test-parity bench execute clean

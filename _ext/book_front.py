@@ -1,23 +1,31 @@
 """The front door: small pictures in the page's colours, the archive of notebooks, Colab, Binder.
 
 The landing page holds two comments, ``<!-- archive -->`` and ``<!-- colab -->``. Here the first
-becomes a link to the archive; the second becomes what to run in Colab, and only once
+becomes a link to the archive, with a place below it where tools/pdf.py, which makes the PDF, puts
+the link to it; the second becomes what to run in Colab, and only once
 ``repository_url`` in _config.yml is set: until then nothing can say where to install from.
 """
 
-import re
+import sys
 import zipfile
 from pathlib import Path
 
 from docutils import nodes
+from inline_svg import drawing
 from sphinx.transforms import SphinxTransform
 
-from npt_lib.figures.svg import themed
+from npt_lib.book.figures.svg import themed
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.style import source_at  # noqa: E402
+
 ARCHIVE, FOLDER = "notebooks.zip", "transformer-from-scratch"
-TO_RUN = ("numpy", "matplotlib", "ipywidgets", "tqdm", "jupyterlab")
-WITHIN = ("book/**/*.ipynb", "book/*.md", "book/figures/*", "npt_lib/**/*.py", "npt_lib/py.typed",
+TO_RUN = ("numpy", "matplotlib", "ipywidgets", "anywidget", "tqdm", "jupyterlab")
+WITHIN = ("book/**/*.ipynb", "book/*.md", "book/figures/*", "tools/lab.py",
+          "tools/labconfig/*", "npt_lib/**/*.py", "npt_lib/py.typed",
+          "npt_lib/book/*.js", "npt_lib/book/*.css",
           "pyproject.toml", "LICENSE", "LICENSE-TEXT")  # fmt: skip
 README = """# A Transformer from scratch, in NumPy: the notebooks
 
@@ -25,8 +33,7 @@ In this folder, with Python 3.11 or newer:
 
     python -m venv .venv
     .venv/bin/pip install -r requirements.txt
-    .venv/bin/jupyter trust book/*.ipynb book/solutions/*.ipynb
-    .venv/bin/jupyter lab book/index.ipynb
+    .venv/bin/python tools/lab.py
 
 On Windows, `.venv\\Scripts` in place of `.venv/bin`.
 """
@@ -45,11 +52,11 @@ class Pictures(SphinxTransform):
                 drawn = path.read_text("utf8").strip()
                 if 'class="npt-fig"' in drawn:
                     self.env.note_dependency(str(path))
-                    image.replace_self(nodes.raw("", themed(drawn), format="html"))
+                    image.replace_self(drawing(html=themed(drawn)))
 
 
 class Front(SphinxTransform):
-    """The comments of the landing page; on other notebooks, a line for those who come by Colab."""
+    """The comments of the landing page."""
 
     default_priority = 801
 
@@ -57,25 +64,16 @@ class Front(SphinxTransform):
         source = install_source(self.app.config)
         for raw in list(self.document.findall(nodes.raw)):
             if raw.astext().strip() == "<!-- archive -->":
-                raw.replace_self(archive_link(self.app, self.env.docname))
+                raw.replace_self([archive_link(self.app, self.env.docname),
+                                  nodes.raw("", "<!-- pdf -->", format="html")])
             elif raw.astext().strip() == "<!-- colab -->":
                 raw.replace_self(colab(source) if source else [])
-        numbered = re.search(r"/\d\d_\w+$", self.env.docname)
-        first = next(iter(self.document.findall(nodes.bullet_list)), None) if numbered else None
-        if source and numbered:
-            line = nodes.paragraph("", "", nodes.Text("Opened in Colab, run this first: "),
-                                   nodes.literal("", f"%pip install -q {source}"),
-                                   classes=["npt-launch"])  # fmt: skip
-            title = next(iter(self.document.findall(nodes.title)))
-            after = first if first is not None and first.parent is title.parent else title
-            after.parent.insert(after.parent.index(after) + 1, line)
 
 
 def install_source(config) -> str:
     """What pip installs the library from; empty while no address is set."""
     options = config.html_theme_options
-    url = (options.get("repository_url") or "").rstrip("/")
-    return f"git+{url}@{options.get('repository_branch', 'main')}" if url else ""
+    return source_at(options.get("repository_url"), options.get("repository_branch", "main"))
 
 
 def archive_link(app, docname: str) -> nodes.Node:
@@ -86,11 +84,11 @@ def archive_link(app, docname: str) -> nodes.Node:
 
 
 def colab(source: str) -> list[nodes.Node]:
-    """What a notebook needs in Colab, which has NumPy but not the library."""
+    """What the buttons do, and how the library is installed elsewhere."""
     text = ("The buttons at the top of each page open it in Binder, where all is installed, or in "
-            "Colab. There, put this into a cell above the first, and run it:")
+            "Colab, where its first cell installs the library. Elsewhere:")
     return [nodes.paragraph("", text),
-            nodes.literal_block("", f"%pip install -q {source}", language="text")]
+            nodes.literal_block("", f'pip install "{source}"', language="text")]
 
 
 def archive(app, error):

@@ -1,33 +1,11 @@
 """The site: nothing from elsewhere, one place for the repository's address, small repairs."""
 
 import importlib
-import importlib.util
 import inspect
-import shutil
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-MATHJAX = ("tex-chtml-full.js", "output/chtml/fonts/woff-v2")
-
-
-def local_mathjax(app, config):
-    """Serve MathJax from the book itself; it comes with a wheel in requirements.txt."""
-    spec = importlib.util.find_spec("sphinx-mathjax-offline")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("no sphinx-mathjax-offline: pip install -r requirements.txt")
-    source = Path(spec.origin).parent / "static" / "mathjax"
-    stage = ROOT / "_build" / "local"
-    for part in MATHJAX:
-        target = stage / "_static" / "mathjax" / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (source / part).is_dir():
-            shutil.copytree(source / part, target, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source / part, target)
-    # extra files, not _static: Jupyter Book puts every script under _static on every page
-    config.html_extra_path = [*config.html_extra_path, str(stage)]
-    config.mathjax_path = "mathjax/tex-chtml-full.js"
 
 
 def repository(app, config):
@@ -85,7 +63,6 @@ def drop_icon_script(app, error):
 
 
 def setup(app):
-    app.connect("config-inited", local_mathjax, priority=100)
     app.connect("config-inited", repository, priority=100)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("build-finished", drop_icon_script)

@@ -49,10 +49,5 @@ def browser():
 
 
 def settle(page) -> None:
-    """Wait until formulas are drawn and fonts are there."""
-    page.evaluate(
-        """async () => {
-            if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
-            await document.fonts.ready;
-        }"""
-    )
+    """Wait until fonts are there."""
+    page.evaluate("document.fonts.ready")

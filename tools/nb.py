@@ -1,10 +1,13 @@
 """Run the book's notebooks and keep their files in one normal form.
 
-    python tools/nb.py run   [notebook …]    execute, normalise, write back
-    python tools/nb.py norm  [notebook …]    normalise and write back
-    python tools/nb.py check [notebook …]    fail unless every file is normal, run and clean
+    python tools/nb.py run   [--fresh] [notebook …]    execute, normalise, write back
+    python tools/nb.py norm  [notebook …]              normalise and write back
+    python tools/nb.py check [notebook …]              fail unless all are normal, run and clean
 
-Without names: every notebook in book/ and book/solutions/. Running twice gives the same bytes.
+Without names: every notebook in book/ and book/solutions/. Running twice gives the same bytes:
+a cell tagged nbval-ignore-output keeps the output it has unless its code changed, or --fresh is
+given. Normal form includes the guard cell, links that work in any viewer (tools/links.py), a
+bitmap beside each drawing (tools/bitmaps.py), and folds: what the site hides, JupyterLab folds too.
 """
 
 import hashlib
@@ -22,7 +25,9 @@ import nbformat
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tools import bitmaps, links  # noqa: E402
 from tools.kernel_env import ENV  # noqa: E402
+from tools.style import GUARD, is_guard  # noqa: E402
 
 PROCESSES = 2
 CELL_SECONDS = 300
@@ -32,7 +37,10 @@ NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-NEVER_COMPARED = {"image/png", "image/jpeg", WIDGET_VIEW}
+VARIES = "nbval-ignore-output"
+FOLDED = {"source_hidden": {"hide-input", "remove-input", "remove-cell"},
+          "outputs_hidden": {"hide-output"}}  # fmt: skip
+NEVER_COMPARED = {"image/jpeg", WIDGET_VIEW}
 
 
 def notebooks() -> list[Path]:
@@ -52,6 +60,43 @@ def execute(nb, folder: Path) -> None:
     client.execute(stderr=subprocess.DEVNULL)
 
 
+def execute_again(nb, folder: Path) -> None:
+    """Run all cells; one whose output varies from run to run keeps what is stored for its code."""
+    kept: dict[str, list] = {}
+    for cell in nb.cells:
+        if varies(cell) and not changed(cell) and cell.execution_count is not None:
+            kept.setdefault(cell.source, []).append(cell.outputs)
+    execute(nb, folder)
+    for cell in nb.cells:
+        if varies(cell) and kept.get(cell.source):
+            cell.outputs = kept[cell.source].pop(0)
+
+
+def varies(cell) -> bool:
+    return VARIES in cell.metadata.get("tags", [])
+
+
+def changed(cell) -> bool:
+    """Whether the source is another than when the cell got its id."""
+    return not re.fullmatch(rf"{_hash(cell)}(-\d+)?", cell.id)
+
+
+def forget(nb) -> None:
+    """Outputs that would be kept, though the code that made them is another now."""
+    for cell in nb.cells:
+        if varies(cell) and changed(cell):
+            cell.outputs, cell.execution_count = [], None
+
+
+def complete(nb, path: Path) -> None:
+    """The guard as it is today, links that work in any viewer, a bitmap beside each drawing."""
+    for cell in nb.cells[:2]:
+        if is_guard(cell.source):
+            cell.source = GUARD
+    links.to_stored(nb.cells, path)
+    bitmaps.add(nb.cells)
+
+
 def normalise(nb):
     """One form for one content: ids from it, counts 1…n, nothing of the session that ran it."""
     nb.nbformat, nb.nbformat_minor = 4, 5
@@ -61,7 +106,7 @@ def normalise(nb):
     for cell in nb.cells:
         cell.source = "\n".join(line.rstrip() for line in cell.source.split("\n")).strip("\n")
         tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": sorted(tags)} if tags else {})
+        cell.metadata = nbformat.from_dict(_metadata(tags))
         cell.id = _fresh_id(cell, taken)
         if cell.cell_type == "code":
             count += 1
@@ -70,9 +115,15 @@ def normalise(nb):
     return nb
 
 
+def _metadata(tags: list[str]) -> dict:
+    """The tags, and for JupyterLab the folds that they stand for."""
+    folds = {fold: True for fold, by in FOLDED.items() if by & set(tags)}
+    return ({"jupyter": folds} if folds else {}) | ({"tags": sorted(tags)} if tags else {})
+
+
 def _fresh_id(cell, taken: set[str]) -> str:
-    stem = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
-    name, n = stem, 1
+    stem = name = _hash(cell)
+    n = 1
     while name in taken:
         n += 1
         name = f"{stem}-{n}"
@@ -80,9 +131,15 @@ def _fresh_id(cell, taken: set[str]) -> str:
     return name
 
 
+def _hash(cell) -> str:
+    return hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+
+
 def _normalise_outputs(cell, count: int) -> None:
     if cell.execution_count is not None:
         cell.execution_count = count
+    # the kernel's half of an explorer is dead without its kernel
+    cell.outputs = [out for out in cell.outputs if list(out.get("data", [])) != [WIDGET_VIEW]]
     for out in cell.outputs:
         if "execution_count" in out:
             out.execution_count = count
@@ -113,21 +170,26 @@ def problems(nb) -> list[str]:
                 found.append(f"stored stderr ({out.text.strip()[:60]}): {first}")
             for kind in sorted(NEVER_COMPARED & set(out.get("data", {}))):
                 found.append(f"output of type {kind}, which nbval never compares: {first}")
+            if wrong := bitmaps.fault(out.get("data", {})):
+                found.append(f"{wrong}: {first}")
             if re.search(r"\x1b\[", str(out.get("text", ""))):
                 found.append(f"terminal colours in the output: {first}")
     return found
 
 
-def work(path: Path, verb: str) -> tuple[Path, list[str], str]:
+def work(path: Path, verb: str, fresh: bool = False) -> tuple[Path, list[str], str]:
     """One notebook: its path, what is wrong with it, and a word on what was done."""
     began = time.monotonic()
     before = path.read_text("utf8")
     nb = nbformat.reads(before, as_version=4)
     if verb == "run":
         try:
-            execute(nb, path.parent)
+            (execute if fresh else execute_again)(nb, path.parent)
         except Exception as error:  # a cell that raises ends this notebook, not the others
             return path, [str(error).strip()], "failed"
+    else:
+        forget(nb)
+    complete(nb, path)
     after = dump(normalise(nb))
     wrong = problems(nb) if verb != "norm" else []
     if verb == "check":
@@ -144,12 +206,13 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] not in ("run", "norm", "check"):
         print(__doc__)
         return 2
-    verb, files = argv[0], [Path(name).resolve() for name in argv[1:]] or notebooks()
+    verb, fresh = argv[0], "--fresh" in argv
+    files = [Path(name).resolve() for name in argv[1:] if name != "--fresh"] or notebooks()
     os.environ.update(ENV)
     failed = False
     with ProcessPoolExecutor(min(PROCESSES, max(1, len(files)))) as pool:
         # the last chapter takes longest: start it first
-        for path, wrong, word in pool.map(partial(work, verb=verb), files[::-1]):
+        for path, wrong, word in pool.map(partial(work, verb=verb, fresh=fresh), files[::-1]):
             if verb != "check":
                 print(f"{path.name}: {word}", flush=True)
             for line in wrong:

@@ -19,10 +19,11 @@ os.environ.update(ENV)  # before NumPy is imported
 import numpy as np  # noqa: E402
 
 import npt_lib as npt  # noqa: E402
-from npt_lib import plots, tasks  # noqa: E402
-from npt_lib.figures import svg  # noqa: E402
-from npt_lib.figures.model_map import _legend  # noqa: E402
-from npt_lib.figures.svg import MUTED, Picture, element, num  # noqa: E402
+from npt_lib import tasks  # noqa: E402
+from npt_lib.book import plots  # noqa: E402
+from npt_lib.book.figures import svg  # noqa: E402
+from npt_lib.book.figures.model_map import _legend  # noqa: E402
+from npt_lib.book.figures.svg import MUTED, Picture, element, num  # noqa: E402
 
 FOLDER = ROOT / "book" / "figures"
 WIDTH, HEIGHT = 168, 104
@@ -33,12 +34,13 @@ def fit(picture: Picture, alt: str) -> Picture:
     scale = min(WIDTH / picture.width, HEIGHT / picture.height, 1.0)
     x, y = (WIDTH - scale * picture.width) / 2, (HEIGHT - scale * picture.height) / 2
     body = element("g", picture.body, transform=f"translate({num(x)} {num(y)}) scale({scale:.3f})")
-    return Picture(body, WIDTH, HEIGHT, alt)
+    return Picture(body, WIDTH, HEIGHT, alt, scale=1)
 
 
 def grid(weights, **options) -> Picture:
     """A heatmap without words."""
-    return plots.heatmap(weights, None, None, "weights", row_title="", col_title="", **options)
+    return plots.heatmap(weights, None, None, "weights", row_title="", col_title="", key=False,
+                         **options)
 
 
 def looks() -> np.ndarray:
@@ -91,7 +93,8 @@ def chapter_6() -> Picture:
         body += svg.rect(x + 7, top - 14, 36, 28, stroke=MUTED, stroke_width=1.3, rx=6)
         body += element("circle", cx=x + 50, cy=trunk, r=9, fill=svg.PAPER, stroke=blue,
                         stroke_width=2) + svg.text(x + 50, trunk, "+")
-    return Picture(body, WIDTH, HEIGHT, "A straight trunk; each sublayer is a branch added to it.")
+    alt = "A straight trunk; each sublayer is a branch added to it."
+    return Picture(body, WIDTH, HEIGHT, alt, scale=1)
 
 
 def chapter_7() -> Picture:
@@ -122,7 +125,7 @@ def chapter_10() -> Picture:
     task = tasks.reverse_numbers(rng, lengths=(6, 6))
     config = task.config(d_model=32, n_heads=1, d_ff=64, n_layers=1, dropout=0.0)
     model = npt.Transformer(config, rng).astype(np.float64)
-    batches = npt.Batches(*task.arrays(), 64, rng)
+    batches = task.batches(64, rng)
     npt.train(model, npt.Adam(model.parameters()), batches, None, 200,
               schedule=lambda step: npt.warmup_cosine(step, 5e-3, 40, 200))
     src, tgt = task.encode(task.test[:1])

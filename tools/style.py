@@ -6,6 +6,7 @@
 the book may hold. tests/test_book_style.py runs all three.
 """
 
+import ast
 import json
 import re
 import statistics
@@ -17,20 +18,47 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LONG_CHAPTERS = {6, 9, 10}  # allowed more of everything
 TAGS = {"nbval-ignore-output", "hide-input", "hide-output", "remove-cell"}
-# The second cell of every notebook, not shown in the pages: what a stranger's Colab says.
-GUARD = """\
+# The second cell of every notebook, not shown in the pages: where the library is missing, it is
+# installed from the public address; while none is set in _config.yml, the cell says what to do.
+GUARD_START = """\
 # Everything below needs the book's own package.
 from importlib.util import find_spec
 
 if find_spec("npt_lib") is None:
-    raise SystemExit("npt_lib is missing here. In the folder of the "
+"""
+
+
+def public_source() -> str:
+    """What pip installs the library from; empty while repository_url in _config.yml is."""
+    config = (ROOT / "_config.yml").read_text("utf8")
+    url, branch = (re.search(rf"^ *{key}: *\"?([^\"\s]*)", config, re.M)[1]
+                   for key in ("repository_url", "repository_branch"))  # fmt: skip
+    return source_at(url, branch)
+
+
+def source_at(url: str | None, branch: str) -> str:
+    return f"npt-lib[book] @ git+{url.rstrip('/')}@{branch}" if url else ""
+
+
+def guard(source: str) -> str:
+    """The guard cell, with what pip installs from or without."""
+    if source:
+        return f'{GUARD_START}    %pip install -q "{source}"'
+    return f"""{GUARD_START}    raise SystemExit("npt_lib is missing here. In the folder of the "
                      "repository, run: pip install -e .")"""
+
+
+def is_guard(source: str) -> bool:
+    return source.startswith(GUARD_START)
+
+
+GUARD = guard(public_source())
 
 COLUMNS, LINES = 88, 30
 
 # what each chapter's headings start with; the first two and the last three stand in this order
 SECTIONS = (
-    "The map", "The question", "By hand", "The idea", "All at once", "Look", "Trap",
+    "The question", "The map", "By hand", "The idea", "All at once", "Look", "Trap",
     "The way back", "The finished version", "A property", "Recap", "Exercises", "Further reading",
 )  # fmt: skip
 
@@ -50,7 +78,7 @@ REFUSED = {
 
 # measure: what is aimed at, and what is far out (low, high), for other chapters and the long ones
 SIZES = {
-    "words": ("2000-2800", (1200, 4200), (1200, 5250)),
+    "words": ("2000-2800", (1200, 2800), (1200, 3500)),
     "code cells": ("24-32", (15, 48), (15, 60)),
     "median lines": ("<= 6", (1, 9), (1, 9)),
     "lines, 9 in 10": ("<= 15", (1, 20), (1, 20)),
@@ -65,6 +93,10 @@ SIZES = {
     "predictions": (">= 2", (2, 15), (2, 15)),
     "not compared, %": ("<= 10", (0, 10), (0, 10)),
 }
+
+# A chapter of the second edition is known by its first section, the question: what follows here is
+# asked of it, and not yet of one that still begins with the map.
+FIRST_EDITION = {"words": ((1200, 4200), (1200, 5250))}
 
 
 def load(path: Path) -> list[dict]:
@@ -86,7 +118,8 @@ def prose(cells: list[dict]) -> str:
 
 
 def words(text: str) -> int:
-    """Words of prose: no displayed formulas, tables or markup; an inline formula is one word."""
+    """Words of prose: no displayed formulas, tables, markup or line of chapters; $…$ is one."""
+    text = re.sub(r'^<a id="chapters">.*$', " ", text, flags=re.M)
     text = re.sub(r"\$\$.*?\$\$", " ", text, flags=re.S)
     text = re.sub(r"^\|.*$", " ", text, flags=re.M)
     text = re.sub(r"\$[^$\n]+\$", "x", text)
@@ -109,7 +142,7 @@ def has_explorer(cell: dict) -> bool:
 
 def measure(path: Path) -> dict[str, float]:
     """The numbers of one chapter, under the names in SIZES."""
-    cells = [c for c in load(path) if source(c) != GUARD]
+    cells = [c for c in load(path) if not is_guard(source(c))]
     code = [c for c in cells if c["cell_type"] == "code"]
     lines = [len([x for x in source(c).split("\n") if x.strip()]) for c in code]
     text = prose(cells)
@@ -137,12 +170,85 @@ def measure(path: Path) -> dict[str, float]:
 
 def judge(path: Path) -> list[str]:
     """What is far out in a chapter: sizes, and the skeleton's sections."""
-    long, faults = number(path) in LONG_CHAPTERS, []
+    faults = []
     for name, value in measure(path).items():
-        low, high = SIZES[name][2 if long else 1]
+        low, high = bounds(path, name)
         if not low <= value <= high:
             faults.append(f"{name}: {value}, allowed {low} to {high}")
+    if rewritten(path):
+        faults += predictions(path) + drawings(path)
     return faults + skeleton(path)
+
+
+def rewritten(path: Path) -> bool:
+    first = re.search(r"^## (.+)$", prose(load(path)), flags=re.M)
+    return bool(first) and first[1].startswith(SECTIONS[0])
+
+
+def bounds(path: Path, name: str) -> tuple[float, float]:
+    """The least and the most that a chapter may have of something."""
+    by_length = SIZES[name][1:] if rewritten(path) else FIRST_EDITION.get(name, SIZES[name][1:])
+    long = LONG_CHAPTERS | {1} if name == "words" else LONG_CHAPTERS
+    return by_length[number(path) in long]
+
+
+def predictions(path: Path) -> list[str]:
+    """Predictions whose answer can be read before the reader has made a bet."""
+    cells, faults = load(path), []
+    for i, cell in enumerate(cells):
+        if cell["cell_type"] == "markdown":
+            asked = re.split(r"^> \*\*Predict\.\*\*", source(cell), flags=re.M)[1:]
+            for n, text in enumerate(asked, 1):
+                fault = unfolded(cells[i + 1:]) if n == len(asked) else "has no fold"
+                if "<details>" not in text and fault:
+                    faults.append(f"a prediction {fault}: {text.strip().splitlines()[0]}")
+    return faults
+
+
+def unfolded(after: list[dict]) -> str:
+    """What gives an answer away in the cells after a question, up to the fold that holds it."""
+    for cell in after:
+        if cell["cell_type"] == "markdown":
+            return "" if "<details>" in source(cell) else "has no fold"
+        tags = cell["metadata"].get("tags", [])
+        if "hide-input" not in tags and (told := descriptions(source(cell))):
+            return f"is answered by alt={told[0]!r} in visible code"
+        if "hide-output" in tags:
+            return ""
+    return "has no fold"
+
+
+def descriptions(code: str) -> list[str]:
+    """Descriptions of figures that stand in code word for word."""
+    keys = [n.value for n in ast.walk(ast.parse(code))
+            if isinstance(n, ast.keyword) and n.arg == "alt"]  # fmt: skip
+    return [v.value for v in keys if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+
+
+def drawings(path: Path) -> list[str]:
+    """Visible cells that only draw: nothing they make is used again, and nothing is printed."""
+    code = [c for c in load(path) if c["cell_type"] == "code" and not is_guard(source(c))]
+    trees = [ast.parse(source(c)) for c in code]
+    faults = []
+    for i, cell in enumerate(code):
+        later = {n.id for tree in trees[i + 1:] for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        drawn = (has_figure(cell) or has_explorer(cell)) and not made(trees[i]) & {*later, "print"}
+        if drawn and "hide-input" not in cell["metadata"].get("tags", []):
+            faults.append(f"code that only draws is not tagged hide-input: {first_line(cell)}")
+    return faults
+
+
+def made(tree: ast.Module) -> set[str]:
+    """The names that a cell binds, and print where it calls that."""
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)
+             and (isinstance(n.ctx, ast.Store) or n.id == "print")}  # fmt: skip
+    names |= {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    return names | {alias.asname or alias.name for n in imports for alias in n.names}
+
+
+def first_line(cell: dict) -> str:
+    return source(cell).strip().split("\n")[0]
 
 
 def skeleton(path: Path) -> list[str]:
@@ -151,15 +257,17 @@ def skeleton(path: Path) -> list[str]:
     text = prose(cells)
     faults = []
     title = source(cells[0])
-    if not re.match(rf"# {n} · \S", title):
-        faults.append(f"the title does not start with '# {n} · '")
+    subject = r"[^:\n]+: \S" if rewritten(path) else r"\S"
+    if not re.match(rf"# {n} · {subject}", title):
+        faults.append(f"the title is not '# {n} · Subject: what the chapter does'")
     for lead in ("You will build", "You need", "Time"):
         if f"**{lead}**" not in title:
             faults.append(f"the first cell lacks **{lead}**")
     heads = re.findall(r"^## (.+)$", text, flags=re.M)
     kinds = [next((s for s in SECTIONS if re.match(rf"{s}\b", h)), None) for h in heads]
     faults += [f"no section '## {s}'" for s in SECTIONS if s not in kinds]
-    if tuple(kinds[:2]) != SECTIONS[:2] or tuple(kinds[-3:]) != SECTIONS[-3:]:
+    opening = SECTIONS[:2] if rewritten(path) else SECTIONS[1::-1]
+    if tuple(kinds[:2]) != opening or tuple(kinds[-3:]) != SECTIONS[-3:]:
         faults.append("the first two and the last three sections are not the skeleton's")
     recap = re.search(r"^## Recap\n(.*?)^## ", text, flags=re.M | re.S)
     if recap and (found := len(re.findall(r"^- ", recap[1], flags=re.M))) != 5:
@@ -184,7 +292,7 @@ def hygiene(path: Path) -> list[str]:
         faults.append("the second cell must be the guard: GUARD in tools/style.py")
     for cell in cells:
         tags = set(cell["metadata"].get("tags", []))
-        first = source(cell).strip().split("\n")[0]
+        first = first_line(cell)
         if tags - TAGS:
             faults.append(f"tags {sorted(tags - TAGS)} are not used in this book: {first}")
         if cell["cell_type"] == "code":
@@ -246,10 +354,10 @@ def table(paths: list[Path]) -> str:
     measured = [measure(p) for p in paths]
     head = ["", "target", *(p.name[:2] for p in paths)]
     rows = [head]
-    for name, (target, *bounds) in SIZES.items():
+    for name, (target, *_) in SIZES.items():
         row = [name, target]
         for path, values in zip(paths, measured):
-            low, high = bounds[number(path) in LONG_CHAPTERS]
+            low, high = bounds(path, name)
             row.append(f"{values[name]:g}" + ("" if low <= values[name] <= high else "!"))
         rows.append(row)
     widths = [max(len(r[i]) for r in rows) for i in range(len(head))]

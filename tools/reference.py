@@ -1,0 +1,273 @@
+"""Write what can be made from elsewhere on the pages for looking things up, or compare it.
+
+    python tools/reference.py           write
+    python tools/reference.py check     fail if something would change
+
+The contents come from the chapters' titles, the list of papers from references.bib, and the page
+of the library from npt_lib: its headings and names, while the examples on it stay. The terms of
+the glossary are put in order.
+"""
+
+import importlib
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools import links  # noqa: E402
+
+BOOK = ROOT / "book"
+MADE = re.compile(r"(<!-- made by tools/reference\.py -->\n).*(<!-- that is all -->)", re.S)
+
+
+# papers
+
+
+def papers() -> str:
+    """Every entry of references.bib, by author: who is meant by a citation, and where it is."""
+    from pybtex.database import parse_file
+
+    entries = parse_file(str(links.BIB), "bibtex").entries
+    lines = {plain(entry.persons["author"][0], "last") + key: paper(key, entry)
+             for key, entry in entries.items()}  # fmt: skip
+    return "\n".join(lines[name] for name in sorted(lines, key=str.casefold))
+
+
+def paper(key: str, entry) -> str:
+    """One entry as a paragraph of Markdown, with an anchor to link to."""
+    authors = [plain(p, "first", "middle", "prelast", "last") for p in entry.persons["author"]]
+    names = " and ".join(filter(None, [", ".join(authors[:-1]), authors[-1]]))
+    where = links.papers()[key]
+    shown = re.sub(r"^https://(doi\.org/)?", "", where).removesuffix("/")
+    shown = shown if len(shown) < 60 else shown.split("/")[0]
+    parts = [f"{names}.", f"*{unicode(entry.fields['title'])}.*", f"{published(entry.fields)}."]
+    return f'<a id="{key}"></a>\n{" ".join(parts)}\n[{shown}]({where})\n'
+
+
+def published(fields) -> str:
+    """Where and when it came out."""
+    names = ("journal", "booktitle", "howpublished", "note")
+    kind, where = next(((n, unicode(fields[n])) for n in names if n in fields), ("", ""))
+    if kind == "journal" and "volume" in fields:
+        where += f" {fields['volume']}" + (f"({fields['number']})" if "number" in fields else "")
+        where += f", {unicode(fields['pages'])}"
+    return f"In {where}, {fields['year']}" if kind == "booktitle" else f"{where}, {fields['year']}"
+
+
+def plain(person, *parts: str) -> str:
+    """A person's names without TeX."""
+    return unicode(" ".join(n for part in parts for n in getattr(person, f"{part}_names")))
+
+
+def unicode(text: str) -> str:
+    from pybtex.richtext import Text
+
+    return str(Text.from_latex(text)).replace("--", "–")
+
+
+# contents
+
+
+def contents() -> str:
+    """The chapters by title, each with its solutions."""
+    lines = []
+    for path in sorted(BOOK.glob("[01][0-9]_*.ipynb")):
+        first = "".join(json.loads(path.read_text("utf8"))["cells"][0]["source"])
+        title = first.split("\n")[0].removeprefix("# ")
+        lines += [f"| [{title}]({path.name}) | [solutions](solutions/{path.name}) |"]
+    return "\n".join(["| The chapters | |", "|---|---|", *lines, ""])
+
+
+# terms
+
+
+def glossary() -> str:
+    """The glossary with its terms in order; one that stands as a directive becomes paragraphs."""
+    page = (BOOK / "glossary.md").read_text("utf8")
+    page = re.sub(r"^```\{glossary\}\n(.*?)\n```$", paragraphs, page, flags=re.M | re.S)
+    head, *terms = re.split(r'^(?=<a id="term-)', page, flags=re.M)
+    terms = sorted((text.strip() for text in terms), key=lambda t: t.split("**")[1].casefold())
+    return "\n\n".join([head.strip(), *terms]) + "\n"
+
+
+def paragraphs(directive: re.Match) -> str:
+    entries = [entry.strip().split("\n") for entry in re.split(r"\n\n(?=\S)", directive[1])]
+    return "\n\n".join("\n".join([f'<a id="term-{name.replace(" ", "-")}"></a>', f"**{name}**:",
+                                  *map(str.strip, lines)]) for name, *lines in entries)  # fmt: skip
+
+
+# the library
+
+# In the order in which the book meets them. A file that is not named here stands with the chapter
+# that its first line names; one that names no chapter is an inner part and is left out.
+ORDER = (
+    "module", "gradcheck", "layers", "dot_product_attention", "multi_head_attention",
+    "feed_forward", "tokenizer", "embedding", "norm", "config", "encoder", "decoder",
+    "transformer", "generate", "loss", "optim", "training", "checkpoint",
+    "tasks.task", "tasks.sequences", "tasks.numbers", "tasks.spanish",
+    "book.exercises", "book.plots", "book.widgets",
+)  # fmt: skip
+CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10}
+CORES, TOOLS = 98, 99                      # after the chapters
+TITLES = {
+    1: "First parts", 2: "Attention", 3: "Heads", 4: "Feed-forward network",
+    5: "Tokens and positions", 6: "Encoder block", 7: "Encoder", 8: "Decoder",
+    9: "The Transformer", 10: "Training", CORES: "More than one core", TOOLS: "For the notebooks",
+}  # fmt: skip
+EXAMPLE = re.compile(r"^```python\n.*?^```$", re.M | re.S)
+
+
+def library() -> str:
+    """The library's page below its introduction: a heading for each chapter, its files under it."""
+    parts: dict[int, list[str]] = {}
+    kept = examples()
+    for stem in files():
+        number = chapter(stem)
+        if number and public(stem):
+            parts.setdefault(number, []).append(section(stem, kept.get(stem)))
+    return "\n".join(line for number in sorted(parts)
+                     for line in (f"## {heading(number)}\n", *parts[number]))  # fmt: skip
+
+
+def examples() -> dict[str, str]:
+    """The example of each file on the page, with its fence."""
+    sections = re.split(r"^### `(\S+)\.py`$", (BOOK / "api.md").read_text("utf8"), flags=re.M)
+    found = zip(sections[1::2], map(EXAMPLE.search, sections[2::2]))
+    return {file.replace("/", "."): example[0] for file, example in found if example}
+
+
+def heading(number: int) -> str:
+    title = TITLES.get(number)
+    return title if number in (CORES, TOOLS) else " · ".join(
+        filter(None, [f"Chapter {number}", title]))  # fmt: skip
+
+
+def files() -> list[str]:
+    """Every module of the library, in the book's order."""
+    paths = sorted((ROOT / "npt_lib").rglob("*.py"))
+    stems = [".".join(p.relative_to(ROOT / "npt_lib").with_suffix("").parts) for p in paths]
+    there = [stem for stem in stems if not stem.endswith("__") and stem.count(".") < 2]
+    return [m for m in ORDER if m in there] + [m for m in there if m not in ORDER]
+
+
+def chapter(stem: str) -> int | None:
+    """Where on the page a file stands; None for an inner part."""
+    if stem.startswith("book."):
+        return TOOLS if stem in ORDER else None
+    if stem.startswith("parallel."):
+        return CORES
+    doc = load(stem).__doc__ or ""
+    named = re.search(r"[Cc]hapters? (\d+)", doc.split("\n")[0])
+    return CHAPTER.get(stem) or (int(named[1]) if named else None)
+
+
+def load(stem: str):
+    return importlib.import_module(f"npt_lib.{stem}")
+
+
+def members(stem: str) -> list[tuple[str, type | object]]:
+    """Public classes and functions: those in __all__, else what the module itself defines."""
+    module = load(stem)
+    if hasattr(module, "__all__"):
+        return [(name, getattr(module, name)) for name in module.__all__]
+    own = [(name, thing) for name, thing in vars(module).items()
+           if not name.startswith("_") and thing.__doc__
+           and (inspect.isclass(thing) or inspect.isfunction(thing))
+           and thing.__module__ == module.__name__]  # fmt: skip
+    return sorted(own, key=lambda pair: inspect.getsourcelines(pair[1])[1])
+
+
+def public(stem: str) -> list[tuple[str, type | object]]:
+    """Those that a user of the library calls; in a folder, where there are none, all of a file."""
+    import npt_lib
+
+    named = [(name, thing) for name, thing in members(stem) if name in npt_lib.__all__]
+    return named or (members(stem) if "." in stem else [])
+
+
+def methods(cls) -> list[str]:
+    """Public methods that the class itself defines and explains."""
+    kinds = (property, classmethod, staticmethod)
+    return [name for name, thing in vars(cls).items()
+            if not name.startswith("_") and (inspect.isfunction(thing) or isinstance(thing, kinds))
+            and (name in ("forward", "step") or getattr(thing, "__doc__", None))]  # fmt: skip
+
+
+def section(stem: str, example: str | None) -> str:
+    """One file: what it is for, its example, and its names with where they are defined."""
+    lines = [f"### `{stem.replace('.', '/')}.py`", "", first(inspect.getdoc(load(stem))), ""]
+    lines += [example, ""] if example else []
+    lines += [f"<!-- npt_lib.{stem} -->"]
+    for name, thing in public(stem):
+        lines += [entry(stem, name, thing, "")]
+        if inspect.isclass(thing):
+            lines += [entry(stem, f"{name}.{m}", vars(thing)[m], "  ") for m in methods(thing)]
+    shown = dict(public(stem))
+    if inner := [anchored(stem, name) for name, _ in members(stem) if name not in shown]:
+        lines += [f"- Inside: {', '.join(inner)}"]
+    return "\n".join([*lines, "", "<!-- end -->", ""])
+
+
+def entry(stem: str, name: str, thing, indent: str) -> str:
+    """A name with an anchor, its arguments, a link to its file and the first line of its words."""
+    thing = getattr(thing, "__func__", thing)
+    shown = name.rsplit(".")[-1] + ("" if isinstance(thing, property) else arguments(thing))
+    told = sentence(inspect.getdoc(thing) or "")
+    file = f"../npt_lib/{stem.replace('.', '/')}.py"
+    shown = f"`{shown}`" if indent else f"[`{shown}`]({file})"
+    return f"{indent}- {anchored(stem, name, shown)}" + (f": {told}" if told else "")
+
+
+def anchored(stem: str, name: str, shown: str = "") -> str:
+    return f'<a id="npt_lib.{stem}.{name}"></a>{shown or f"`{name}`"}'
+
+
+def arguments(thing) -> str:
+    """How it is called: names and defaults, without types and self."""
+    signature = inspect.signature(thing)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()
+            if p.name not in ("self", "cls")]  # fmt: skip
+    shown = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    return re.sub(r"<function .*? at 0x\w+>|<factory>", "…", shown)
+
+
+def first(doc: str | None) -> str:
+    """The first paragraph of a docstring, as Markdown."""
+    text = re.sub(r":\w+:(?=`)", "", (doc or "").split("\n\n")[0])
+    return re.sub(r"``([^`]+)``", r"`\1`", text)
+
+
+def sentence(doc: str) -> str:
+    return re.split(r"(?<=[.!?])\s", " ".join(first(doc).split()) + " ")[0].rstrip()
+
+
+# writing
+
+
+def pages() -> dict[Path, str]:
+    """Each page as it should be."""
+    made = {"references.md": papers(), "api.md": library(), "contents.md": contents()}
+    pages = {BOOK / name: filled(BOOK / name, text) for name, text in made.items()}
+    return pages | {BOOK / "glossary.md": glossary()}
+
+
+def filled(path: Path, made: str) -> str:
+    """The page with what is made between its two comments."""
+    return MADE.sub(lambda m: f"{m[1]}\n{made}\n{m[2]}", path.read_text("utf8"))
+
+
+def main(argv: list[str]) -> int:
+    stale = [path for path, text in pages().items() if path.read_text("utf8") != text]
+    for path in stale:
+        if argv != ["check"]:
+            path.write_text(pages()[path], "utf8")
+        print(f"{path.relative_to(ROOT)}: {'stale' if argv == ['check'] else 'written'}")
+    return int(argv == ["check"] and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
