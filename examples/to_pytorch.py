@@ -25,7 +25,7 @@ NAMES = {                                        # one step of a parameter's pat
     "W": "weight", "b": "bias", "gain": "weight", "table": "weight",
 }
 # Functions, not modules: of a module, nn.TransformerDecoder's copies make ReLU (PyTorch 2.13).
-ACTIVATIONS = {"relu": F.relu, "gelu": partial(F.gelu, approximate="tanh")}
+ACTIVATIONS = {"relu": F.relu, "gelu": partial(F.gelu, approximate="tanh"), "exact_gelu": F.gelu}
 
 
 class Model(nn.Transformer):
@@ -37,7 +37,9 @@ class Model(nn.Transformer):
                          custom_decoder=decoder(ours.decoder, dropout), batch_first=True)
         self.src_embed = Embed(ours.src_embed, dropout)
         self.tgt_embed = Embed(ours.tgt_embed, dropout)
-        self.unembed = nn.Linear(c.d_model, c.n_tgt_vocab, bias=False)
+        if c.share_embeddings:
+            self.tgt_embed.tokens = self.src_embed.tokens
+        self.unembed = nn.Linear(c.d_model, c.n_tgt_vocab, bias=c.output_bias)
         if c.tie_embeddings:
             self.unembed.weight = self.tgt_embed.tokens.weight
         self.pad_id = c.pad_id
@@ -63,12 +65,13 @@ class Embed(nn.Module):
         self.positions = nn.Embedding(n, D) if learned else None
         self.register_buffer("waves", None if learned else waves(n, D), persistent=False)
         self.drop = nn.Dropout(dropout)
+        self.scale = ours.scale
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.tokens(ids)                                      # (B, T, D)
-        T, D = x.shape[-2:]
+        T = x.shape[1]
         table = self.waves if self.positions is None else self.positions.weight
-        return self.drop(x * D**0.5 + table[:T].to(x.dtype))
+        return self.drop(x * self.scale + table[:T].to(x.dtype))
 
 
 def waves(n: int, d_model: int) -> Tensor:
