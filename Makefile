@@ -37,7 +37,7 @@ lint: $(READY)  ## notebooks in normal form, ruff, mypy, spelling
 test-long: $(READY)  ## the tests that train for a minute
 	$(BIN)/python -m pytest -m long tests
 test-pages: $(READY) _build/html/index.html $(AXE)  ## the built pages in a real browser, with no network
-	$(BIN)/python -m pytest -m pages -n 2 --dist=loadfile tests/pages
+	$(BIN)/python -m pytest -m pages -n 2 tests/pages
 test-lab: $(READY)  ## the notebooks in JupyterLab, in a real browser: links, folds, the contents page
 	$(BIN)/python -m pytest -m lab tests/lab
 test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own

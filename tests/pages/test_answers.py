@@ -8,7 +8,7 @@ import pytest
 
 from npt_lib.book import exercises
 from npt_lib.book.exercises import Mistake, predict
-from tools.browser import SITE, browser, chromium, serve
+from tools.browser import SITE, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "_ext"))
@@ -45,9 +45,8 @@ TYPED = {
 
 
 @pytest.fixture(scope="module")
-def page():
-    with browser() as chrome:
-        yield chrome.new_page()
+def page(chrome):
+    return chrome.new_page()
 
 
 def asked(page, entry, typed: str) -> tuple[str, str]:
@@ -121,13 +120,12 @@ def test_the_built_pages_ask_and_do_not_tell(page):
     assert fields == len(PREDICTIONS)
 
 
-def test_it_works_on_a_built_page(page):
+def test_it_works_on_a_built_page(page, root):
     entry = next(entry for entry in PREDICTIONS if entry.id == "2.1")
-    with serve() as root:
-        page.goto(f"{root}/book/02_attention.html")
-        assert asked(page, entry, "(2, 4, 5, 3)") == said(entry, (2, 4, 5, 3))
-        field = page.get_by_label("Your answer to 2.1")
-        assert field.input_value() == "(2, 4, 5, 3)"
-        where = page.locator("details.npt-where").first
-        where.locator("summary").click()
-        assert "jupyter lab book/02_attention.ipynb" in where.inner_text()
+    page.goto(f"{root}/book/02_attention.html")
+    assert asked(page, entry, "(2, 4, 5, 3)") == said(entry, (2, 4, 5, 3))
+    field = page.get_by_label("Your answer to 2.1")
+    assert field.input_value() == "(2, 4, 5, 3)"
+    where = page.locator("details.npt-where").first
+    where.locator("summary").click()
+    assert "jupyter lab book/02_attention.ipynb" in where.inner_text()

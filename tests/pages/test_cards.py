@@ -3,7 +3,7 @@
 import pytest
 
 from tests.pages.test_pages import AXE, accessibility
-from tools.browser import browser, chromium, serve
+from tools.browser import chromium
 
 pytestmark = pytest.mark.pages
 if chromium() is None:
@@ -18,9 +18,8 @@ LINKS = {
 
 
 @pytest.fixture(scope="module")
-def site():
-    with serve() as root, browser() as chrome:
-        yield chrome, f"{root}/book/06_encoder_block.html"
+def site(chrome, root):
+    return chrome, f"{root}/book/06_encoder_block.html"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from npt_lib.book.figures.svg import Picture, rect
 from npt_lib.book.widgets import between, explore
-from tools.browser import browser, chromium
+from tools.browser import chromium
 from tools.lab_server import lab
 
 pytestmark = pytest.mark.pages
@@ -28,12 +28,6 @@ STATE = """() => {
             button: e.querySelector('.npt-play').innerText,
             note: e.querySelector('.npt-note')?.textContent ?? ''};
 }"""
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as found:
-        yield found
 
 
 def shown(chrome, motion="no-preference", scripts=True, **options):

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from tools.browser import SITE, browser, chromium, serve
+from tools.browser import SITE, chromium
 
 pytestmark = pytest.mark.pages
 if chromium() is None:
@@ -15,10 +15,9 @@ PACKED = (".woff2", ".png", ".zip")
 
 
 @pytest.fixture(scope="module")
-def first_visit():
+def first_visit(chrome, root):
     """A browser that has seen nothing yet, without scripts; the address of the site."""
-    with serve() as root, browser() as chrome:
-        yield chrome, root
+    return chrome, root
 
 
 @pytest.mark.parametrize("chapter", ["02_attention.html", "06_encoder_block.html"])

@@ -6,7 +6,7 @@ import re
 import pikepdf
 import pytest
 
-from tools.browser import SITE, browser, chromium, serve
+from tools.browser import SITE, chromium
 from tools.pdf import HOME, make, order
 
 pytestmark = pytest.mark.pages
@@ -23,20 +23,23 @@ STOPS = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def at():
+@pytest.fixture
+def at(chrome, root):
     """Opens a page of the book: at("02_attention.html", width=390, color_scheme="dark")."""
-    with serve() as root, browser() as chrome:
+    contexts = []
 
-        def visit(name, width=1280, **settings):
-            context = chrome.new_context(
-                viewport={"width": width, "height": 900}, reduced_motion="reduce", **settings
-            )
-            page = context.new_page()
-            page.goto(f"{root}/book/{name}")
-            return page
+    def visit(name, width=1280, **settings):
+        context = chrome.new_context(
+            viewport={"width": width, "height": 900}, reduced_motion="reduce", **settings
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(f"{root}/book/{name}")
+        return page
 
-        yield visit
+    yield visit
+    for context in contexts:
+        context.close()
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
