@@ -59,8 +59,10 @@ _build/html/index.html:
 	$(MAKE) book
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt
+	@# uv, where it is installed, takes a sixth of the time; whatever it cannot do, pip does
+	@(uv --version && uv venv --seed --allow-existing -p $(PYTHON) .venv && \
+	  uv pip install -p $(BIN)/python -r requirements.txt) >/dev/null 2>&1 || \
+	($(PYTHON) -m venv .venv && $(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt)
 	@touch $@
 $(PARITY): requirements-parity.txt
 	$(PYTHON) -m venv .venv-parity
