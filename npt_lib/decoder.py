@@ -56,13 +56,13 @@ class DecoderBlock(Module):
         y, after3_backward = after(self.norm3, c + h)
 
         def backward(dy: Array) -> tuple[Array, Array]:
-            dc = after3_backward(dy)
-            dc = dc + before3_backward(ffn_backward(drop3_backward(dc)))
-            da = after2_backward(dc)
-            dh, dmemory = cross_backward(drop2_backward(da))
-            da = da + before2_backward(dh)
-            dx = after1_backward(da)
-            return dx + before1_backward(attn_backward(drop1_backward(dx))), dmemory
+            du = after3_backward(dy)                          # u is the sum x + h, a + h, c + h
+            dc = du + before3_backward(ffn_backward(drop3_backward(du)))
+            du = after2_backward(dc)
+            dh, dmemory = cross_backward(drop2_backward(du))
+            da = du + before2_backward(dh)
+            du = after1_backward(da)
+            return du + before1_backward(attn_backward(drop1_backward(du))), dmemory
 
         return y, backward
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.book.exercises import Mistake, code, derive, predict
+from npt_lib.book.exercises import Mistake, code, derive, mend, predict
 from npt_lib.multi_head_attention import CrossAttention
 
 rng = np.random.default_rng(8)
@@ -23,30 +23,40 @@ def masked_by(allowed):
 
 
 def read_twice(x, memory, first, second):
-    return two_reads(x, memory, first, second, lambda dx, dm1, dm2: (dx, dm1 + dm2))
+    return two_reads(x, memory, first, second)
 
 
-def two_reads(x, memory, first, second, collect, keep=1):
-    """collect(dx, dm1, dm2) makes the result of backward; keep=0 forgets the residuals in it."""
+def the_sum(dm1, dm2):
+    return dm1 + dm2
+
+
+def two_reads(x, memory, first, second, of_memory=the_sum, kept=(1, 1), turned=False):
+    """Right by default. kept: 0 forgets the residual of the first or of the second read in the
+    backward; turned exchanges the two gradients."""
     h, first_backward = first.forward(x, memory)
     a = x + h
     h, second_backward = second.forward(a, memory)
 
     def backward(dy):
-        dh, dm2 = second_backward(dy)
-        da = keep * dy + dh
-        dh, dm1 = first_backward(da)
-        return collect(keep * da + dh, dm1, dm2)
+        da_h, dm2 = second_backward(dy)
+        da = kept[1] * dy + da_h
+        dx_h, dm1 = first_backward(da)
+        found = kept[0] * da + dx_h, of_memory(dm1, dm2)
+        return found[::-1] if turned else found
 
     return a + h, backward
 
 
-def collecting(collect):
-    return lambda *given: two_reads(*given, collect)
+def reading(**slips):
+    return lambda *given: two_reads(*given, **slips)
 
 
-def no_residuals(*given):
-    return two_reads(*given, lambda dx, dm1, dm2: (dx, dm1 + dm2), keep=0)
+def of_first(dm1, dm2):
+    return dm1
+
+
+def of_second(dm1, dm2):
+    return dm2
 
 
 def side_by_side(x, memory, first, second):
@@ -88,8 +98,8 @@ def normal(*size: int) -> np.ndarray:
 EXERCISES = [
     predict(
         "8.1",
-        "tgt, with <bos> and <eos>, is (2, 9); the memory is (2, 6, 16); there are 4 heads. Which "
-        "shape have the weights of one block's cross-attention in training?",
+        "tgt, with <bos> and <eos>, is (2, 9); the memory is (2, 6, 16); there are 4 heads. What "
+        "is the shape of the weights of one block's cross-attention in training?",
         (2, 4, 8, 6),
         mistakes=[
             Mistake("the decoder reads the whole row", (2, 4, 9, 6),
@@ -105,8 +115,8 @@ EXERCISES = [
     ),
     predict(
         "8.2",
-        "A decoder of 3 blocks has read x (2, 5, 12) and a memory (2, 7, 12). Which shape has the "
-        "second gradient that its backward returns?",
+        "A decoder of 3 blocks has read x (2, 5, 12) and a memory (2, 7, 12). What is the "
+        "shape of the second gradient that its backward returns?",
         (2, 7, 12),
         mistakes=[
             Mistake("the gradients of the blocks are kept apart", (3, 2, 7, 12),
@@ -124,10 +134,19 @@ EXERCISES = [
         "Write prefix_mask(lengths, T): boolean, (B, 1, T, T). In row b a word may look at all of "
         "the first lengths[b] words, at itself and at what comes before it.",
         prefix_mask,
-        cases=[(np.array([2, 4, 1]), 5), (np.array([3, 0]), 7)],
+        cases=[(np.array([2]), 4), (np.array([2, 4, 1]), 5), (np.array([3, 0]), 7)],
         mistakes=[
             Mistake("causal everywhere", masked_by(lambda i, j, n: (j <= i) & (n >= 0)),
                     "May the first word of a prefix look at the second?"),
+            Mistake("both conditions are asked, & where one is enough",
+                    masked_by(lambda i, j, n: (j <= i) & (j < n)),
+                    "May a word after the prefix look at itself? Which of the two rules lets it?"),
+            Mistake("only the prefix may be looked at",
+                    masked_by(lambda i, j, n: (j < n) & (i >= 0)),
+                    "May a word after the prefix look at itself?"),
+            Mistake("no axis for the heads",
+                    lambda lengths, T: prefix_mask(lengths, T)[:, 0],
+                    "Which axes do the scores have, and which of them does a mask not care for?"),
             Mistake("the words of the prefix see what follows it",
                     masked_by(lambda i, j, n: (j <= i) | (i < n)),
                     "The rule is about who may be looked at: is that the row or the column?"),
@@ -141,27 +160,37 @@ EXERCISES = [
                     "What does True mean in this book?"),
         ],
     ),
-    code(
+    mend(
         "8.4",
-        "Write read_twice(x, memory, first, second) with its backward under it: a = x + first(x, "
-        "memory), y = a + second(a, memory); first and second are CrossAttention layers.",
+        "Mend the backward of read_twice(x, memory, first, second): a = x + first(x, memory), y = "
+        "a + second(a, memory). It returns dx, dmemory; first and second are CrossAttention "
+        "layers.",
+        reading(of_memory=of_first, kept=(1, 0)),
         read_twice,
-        cases=[(normal(2, 5, 12), normal(2, 7, 12), reader(12, 3), reader(12, 3)),
-               (normal(3, 4, 10), normal(3, 2, 10), reader(10, 2), reader(10, 2))],
+        cases=[(np.array([[[1.0, 0], [0, 2]]]), np.array([[[2.0, 1], [0, 1], [1, -1]]]),
+                reader(2, 1), reader(2, 1)),
+               (normal(2, 5, 12), normal(2, 7, 12), reader(12, 3), reader(12, 3))],
         mistakes=[
-            Mistake("the memory's gradient is that of the first read alone",
-                    collecting(lambda dx, dm1, dm2: (dx, dm1)),
+            Mistake("the memory's gradient is still that of the first read alone",
+                    reading(of_memory=of_first),
                     "In the backward, what happens to the dmemory that came first?"),
             Mistake("the memory's gradient is that of the second read alone",
-                    collecting(lambda dx, dm1, dm2: (dx, dm2)),
+                    reading(of_memory=of_second),
                     "Does the first read have a memory, too?"),
-            Mistake("the two gradients are in the wrong order",
-                    collecting(lambda dx, dm1, dm2: (dm1 + dm2, dx)),
-                    "Which of the inputs came first?"),
-            Mistake("the residuals are forgotten on the way back", no_residuals,
+            Mistake("the residual of the second read is still forgotten",
+                    reading(kept=(1, 0)),
+                    "y is a sum: to which of its two terms does dy go?"),
+            Mistake("the residual of the first read is forgotten", reading(kept=(0, 1)),
+                    "a is a sum: to which of its two terms does da go?"),
+            Mistake("both residuals are forgotten", reading(kept=(0, 0)),
                     "At every + of the forward: where is the + of the backward?"),
+            Mistake("both residuals are forgotten, and the memory hears the first read alone",
+                    reading(of_memory=of_first, kept=(0, 0)),
+                    "At every + of the forward: where is the + of the backward?"),
+            Mistake("the two gradients are in the wrong order", reading(turned=True),
+                    "Which of the inputs came first?"),
             Mistake("the second reads x, not a", side_by_side,
-                    "Whose queries does the second one ask?"),
+                    "The forward was right: whose queries does the second one ask?"),
         ],
     ),
     derive(
@@ -169,7 +198,7 @@ EXERCISES = [
         "Write running_mean_backward(dy, x): the gradient with respect to x (B, T, D) of y, whose "
         "row t is the mean of the rows 0 to t of x.",
         running_mean,
-        cases=[(normal(2, 5, 3),), (normal(3, 4, 7),)],
+        cases=[(np.array([[[6.0, 1], [2, 3], [4, 2]]]),), (normal(2, 5, 3),), (normal(3, 4, 7),)],
         mistakes=[
             Mistake("the sum runs over the past, as in the forward",
                     lambda dy, x: (dy / counts(x)).cumsum(axis=1),
