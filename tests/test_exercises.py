@@ -246,6 +246,18 @@ def test_an_interrupt_is_not_swallowed():
         ATTEND.judge(interrupted)
 
 
+def test_a_backward_that_changes_its_dy_is_told():
+    def mine(x):
+        def backward(dy):
+            dy *= 2
+            return dy
+
+        return 2 * x, backward
+
+    double = code("6.5", "Double x.", lambda x: (2 * x, lambda dy: 2 * dy), [(X,)])
+    assert wrong(double, mine) == "With x (2, 3, 5): the argument dy was changed in place."
+
+
 def test_an_argument_changed_in_place_is_told_and_does_not_spoil_the_next_case():
     def doubles(q, k, v):
         y = attend(q, k, v)

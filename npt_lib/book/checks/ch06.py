@@ -1,32 +1,29 @@
-"""Exercises of chapter 6: layer norm, dropout of words, a pre-norm sublayer, RMS norm."""
+"""Exercises of chapter 6: layer norm, its gradient mended, a pre-norm sublayer, RMS norm."""
 
 import numpy as np
 
 from npt_lib.book.checks.ch06_cases import (
     EPS,
-    drawn_again,
-    drop_entries,
-    drop_words,
+    adds_to_dy,
     eps_outside,
-    keep_below,
     layer_norm,
     mean,
     no_eps,
     no_residual,
+    norm_with,
     normalised,
     normed_trunk,
     one_less,
-    passed_through,
+    outside_dx,
     post_norm,
     pre_norm_sublayer,
+    right_dx,
     rms,
     rms_norm,
-    scaled_down,
-    unscaled,
     with_backward,
     with_norm,
 )
-from npt_lib.book.exercises import Mistake, code, derive, predict
+from npt_lib.book.exercises import Mistake, code, derive, mend, predict
 from npt_lib.feed_forward import FeedForward
 from npt_lib.layers import Linear
 from npt_lib.norm import LayerNorm
@@ -43,6 +40,7 @@ def randomised(module):
 
 
 x = rng.standard_normal((2, 3, 5))
+SMALL = np.array([[0.0, 0, 2, 2], [1, 3, 5, 7], [-1, 0, 0, 1]])     # for paper: means 1, 4, 0
 flat = np.stack([0.003 * x[0], np.full((3, 5), 2.0)])          # small variance, and none
 gain, bias = rng.uniform(0.5, 2, 5), rng.standard_normal(5)
 
@@ -99,6 +97,8 @@ EXERCISES = [
                     "If all numbers are ten times as large, how much larger is the variance?"),
             Mistake("the mean is taken over the words", with_norm(lambda x: normalised(x, -2)),
                     "If a sentence gets longer, should a word in it change?"),
+            Mistake("the mean is taken over axis 1", with_norm(lambda x: normalised(x, 1)),
+                    "Axis 1 is the width of (T, D). Which axis is it of (B, T, D)?"),
             Mistake("the mean is taken over all words and numbers",
                     with_norm(lambda x: normalised(x, None)),
                     "Whose mean is it: one word's, or the whole array's?"),
@@ -110,27 +110,40 @@ EXERCISES = [
                     "In the formula, does the gain multiply the bias?"),
         ],
     ),
-    code(
+    mend(
         "6.4",
-        "Write drop_words(x, p, rng) with its backward under it: each word of x (B, T, D) "
-        "becomes 0 where rng.random((B, T, 1)) is below p; the others are scaled so that the "
-        "mean is kept.",
-        drop_words,
-        cases=[(x, 0.4, np.random.default_rng(1)), (x[:1], 0.2, np.random.default_rng(2))],
+        "Mend layer_norm(x, gain, bias): it returns y and a backward, which returns dx alone. "
+        "The forward is right.",
+        norm_with(outside_dx),
+        norm_with(right_dx),
+        cases=[(SMALL, np.array([1.0, 2, 3, 4]), np.zeros(4)), (x, gain, bias),
+               (10 * x[0] + 3, gain, bias)],
+        outputs=("y", "dx"),
         mistakes=[
-            Mistake("single numbers are dropped", drop_entries,
-                    "How many draws does one word get?"),
-            Mistake("p is the chance of being kept", keep_below,
-                    "For p = 0, what should be left?"),
-            Mistake("the words that are kept are not scaled", unscaled,
-                    "With p = 0.5, what is the mean of the numbers after dropping?"),
-            Mistake("the words that are kept are scaled down", scaled_down,
-                    "Half of the numbers are gone: must the others grow or shrink to keep "
-                    "the mean?"),
-            Mistake("backward draws again", drawn_again,
-                    "Which words reached the output, and so the loss?"),
-            Mistake("backward lets everything through", passed_through,
-                    "How much does the loss change with a number that was dropped?"),
+            Mistake("one of the two means has the gain inside, the other has not",
+                    norm_with(lambda dy, n, std, gain: (
+                        dy * gain - gain * mean(dy) - n * mean(dy * gain * n)) / std),
+                    "Path 2 and path 3 both start from the gradient of the normalised x. What "
+                    "is it, given dy?"),
+            Mistake("one of the two means has the gain inside, the other has not",
+                    norm_with(lambda dy, n, std, gain: (
+                        dy * gain - mean(dy * gain) - gain * n * mean(dy * n)) / std),
+                    "Path 2 and path 3 both start from the gradient of the normalised x. What "
+                    "is it, given dy?"),
+            Mistake("the means are those of dy, without the gain",
+                    norm_with(lambda dy, n, std, gain: (
+                        dy * gain - mean(dy) - n * mean(dy * n)) / std),
+                    "Which entries of y has an entry of the normalised x moved, and by how much?"),
+            Mistake("the gain is counted twice",
+                    norm_with(lambda dy, n, std, gain: gain * right_dx(dy, n, std, gain)),
+                    "How often does forward multiply by the gain?"),
+            Mistake("the gain is forgotten",
+                    norm_with(lambda dy, n, std, gain: right_dx(dy, n, std, 1.0)),
+                    "If the gain of a column is 0, how much gradient passes through it?"),
+            Mistake("the path through the mean is gone",
+                    norm_with(lambda dy, n, std, gain: (
+                        dy * gain - n * mean(dy * gain * n)) / std),
+                    "If all of x rises by the same, does y change? What must dx add up to?"),
         ],
     ),
     code(
@@ -155,6 +168,8 @@ EXERCISES = [
             Mistake("the way back takes the norm first",
                     with_backward(lambda dy, norm, f: dy + f(norm(dy))),
                     "Which ran last in forward, and so goes first in backward?"),
+            Mistake("backward changes the dy that it was given", adds_to_dy,
+                    "Whose array is dy, and who may still want to read it?"),
             Mistake("the norm's backward takes the residual as well",
                     with_backward(lambda dy, norm, f: norm(dy + f(dy))),
                     "Does the way round pass through the norm?"),

@@ -38,39 +38,24 @@ def no_eps(x):
         return normalised(x, eps=0.0)
 
 
-def dropped(x, factor, backward_factor=None):
-    if backward_factor is None:
-        backward_factor = factor
-    return x * factor, lambda dy: dy * backward_factor
+def norm_with(dx):
+    """layer_norm with a backward that returns dx(dy, n, std, gain)."""
+    def layer_norm_and_backward(x, gain, bias):
+        c = x - mean(x)
+        std = np.sqrt(mean(c * c) + EPS)
+        n = c / std
+        return n * gain + bias, lambda dy: dx(dy, n, std, gain)
+
+    return layer_norm_and_backward
 
 
-def drop_words(x, p, rng):
-    return dropped(x, (rng.random((*x.shape[:-1], 1)) >= p) / (1 - p))
+def right_dx(dy, n, std, gain):
+    dn = dy * gain
+    return (dn - mean(dn) - n * mean(dn * n)) / std
 
 
-def drop_entries(x, p, rng):
-    return dropped(x, (rng.random(x.shape) >= p) / (1 - p))
-
-
-def keep_below(x, p, rng):
-    return dropped(x, (rng.random((*x.shape[:-1], 1)) < p) / (1 - p))
-
-
-def unscaled(x, p, rng):
-    return dropped(x, rng.random((*x.shape[:-1], 1)) >= p)
-
-
-def scaled_down(x, p, rng):
-    return dropped(x, (rng.random((*x.shape[:-1], 1)) >= p) * (1 - p))
-
-
-def drawn_again(x, p, rng):
-    first, second = ((rng.random((*x.shape[:-1], 1)) >= p) / (1 - p) for _ in range(2))
-    return dropped(x, first, second)
-
-
-def passed_through(x, p, rng):
-    return dropped(x, (rng.random((*x.shape[:-1], 1)) >= p) / (1 - p), np.ones(1))
+def outside_dx(dy, n, std, gain):
+    return gain * right_dx(dy, n, std, 1.0)
 
 
 def pre_norm_sublayer(x, norm, f):
@@ -104,6 +89,17 @@ def with_backward(mistaken):
         return x + h, lambda dy: mistaken(dy, norm_backward, f_backward)
 
     return sublayer
+
+
+def adds_to_dy(x, norm, f):
+    """Right values, but the caller's dy is no longer what it was."""
+    y, right = pre_norm_sublayer(x, norm, f)
+
+    def backward(dy):
+        dy[...] = right(dy)
+        return dy
+
+    return y, backward
 
 
 def no_residual(x, norm, f):

@@ -27,7 +27,7 @@ class Outcome:
     form: str = ""                      # "a pair (y, backward)", where the result was one
     error: BaseException | None = None
     where: str = ""                     # the answer's own line that raised
-    changed: str = ""                   # the argument that was changed in place
+    changed: str = ""                   # the argument, or dy, that was changed in place
     warned: str = ""
     printed: str = ""
 
@@ -52,7 +52,7 @@ def run(
             outcome.error, outcome.where = error, location(error, answer)
     outcome.changed = next(
         (name for name, now, before in zip(arguments, given, case, strict=False)
-         if isinstance(before, np.ndarray) and not same(now, before, 0.0)), "")
+         if isinstance(before, np.ndarray) and not same(now, before, 0.0)), outcome.changed)
     outcome.warned = str(caught[0].message) if caught else ""
     outcome.printed = printed.getvalue()
     print(outcome.printed, end="")
@@ -68,18 +68,21 @@ def _collect(outcome: Outcome, result: Any, gradients: list[str], outputs: tuple
     outcome.form = PAIR
     outcome.results = {outputs[0] if outputs else "y": y}
     if callable(backward) and is_numeric(y):
-        outcome.results |= named(call_backward(backward, y), outputs[1:] or gradients, "gradient")
+        dy = upstream(y) if np.ndim(y) else None
+        found = call_backward(backward, dy)
+        outcome.results |= named(found, outputs[1:] or gradients, "gradient")
+        outcome.changed = "dy" if np.ndim(y) and not same(dy, upstream(y), 0.0) else ""
 
 
 def _is_backward(value: Any) -> bool:
     return callable(value) or value is None or value is ...
 
 
-def call_backward(backward: Callable[..., Any], y: Any) -> Any:
-    """backward(dy) for the one dy that belongs to the shape of y; a loss's backward has none."""
-    if np.ndim(y) == 0:
+def call_backward(backward: Callable[..., Any], dy: np.ndarray | None) -> Any:
+    """backward(dy); a loss's backward has no dy, and takes 1 or nothing."""
+    if dy is None:
         return backward() if not inspect.signature(backward).parameters else backward(1.0)
-    return backward(upstream(y))
+    return backward(dy)
 
 
 def upstream(y: Any) -> np.ndarray:
