@@ -1,10 +1,11 @@
-"""Exercises of chapter 7: shapes in a stack, the mean over words, a stack, shared blocks."""
+"""Exercises of chapter 7: shapes in a stack, a mean with padding, a stack, shared blocks."""
 
 import numpy as np
 
-from npt_lib.book.exercises import Mistake, code, derive, predict
+from npt_lib.book.exercises import Mistake, code, derive, mend, predict
 from npt_lib.feed_forward import FeedForward
 from npt_lib.layers import Linear
+from npt_lib.module import Module
 from npt_lib.norm import LayerNorm
 
 rng = np.random.default_rng(7)
@@ -25,6 +26,22 @@ def mean_of_words(y, ids, masked=True, over="words", backward=None):
 
 def mean_with(**switches):
     return lambda y, ids: mean_of_words(y, ids, **switches)
+
+
+def padded_mean(y, ids):
+    """Its backward belongs to its forward, so a gradient check finds nothing."""
+    T = y.shape[1]
+    n = (ids != 0).sum(axis=1)[:, None]
+
+    def backward(dm):
+        return np.stack([dm / n] * T, axis=1)
+
+    return y.sum(axis=1) / n, backward
+
+
+def padding_gets(real, n):
+    """A backward that gives padding as much as words."""
+    return np.ones(real.shape) / n
 
 
 def in_turn(ways):
@@ -50,6 +67,63 @@ def run_stack(x, blocks):
     return stack_with(lambda ways: ways[::-1])(x, blocks)
 
 
+def emptied(x, blocks):
+    y, ways = x, []
+    for block in blocks:
+        y, block_backward = block.forward(y)
+        ways.append(block_backward)
+
+    def backward(dy):
+        while ways:
+            dy = ways.pop()(dy)
+        return dy
+
+    return y, backward
+
+
+def emptied_by_number(x, blocks):
+    y, ways = x, []
+    for block in blocks:
+        y, block_backward = block.forward(y)
+        ways.append(block_backward)
+
+    def backward(dy):
+        for _ in blocks:
+            dy = ways.pop()(dy)
+        return dy
+
+    return y, backward
+
+
+def turned_in_place(x, blocks):
+    y, ways = x, []
+    for block in blocks:
+        y, block_backward = block.forward(y)
+        ways.append(block_backward)
+
+    def backward(dy):
+        ways.reverse()
+        for undo in ways:
+            dy = undo(dy)
+        return dy
+
+    return y, backward
+
+
+def called_twice(answer, x, blocks):
+    """backward's answer to the same dy, the first time and the second."""
+    result = answer(x, blocks)
+    if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+        return result
+    y, backward = result
+
+    def twice(dy):
+        first = backward(dy)
+        return None if first is None or first is ... else (first, backward(dy))
+
+    return y, twice
+
+
 def each_from_the_start(x, blocks):
     ways = []
     for block in blocks:
@@ -64,16 +138,17 @@ def shared(x, W):
     return x
 
 
-def shared_backward(dy, x, W, residual=True, count=(1, 1), same=None, slope=True):
+def shared_backward(dy, x, W, residual=True, count=(1, 1), same=None, slope=True, turned=True):
     """The right one; the switches make the mistakes."""
+    back = W.T if turned else W
     t1 = np.tanh(x @ W)
     h = x + t1
     t2 = np.tanh(h @ W)
     a, b = (t1, t2) if same is None else ((t1, t1) if same == 1 else (t2, t2))
     du2 = dy * (1 - b * b) if slope else dy
-    dh = residual * dy + du2 @ W.T
+    dh = residual * dy + du2 @ back
     du1 = dh * (1 - a * a) if slope else dh
-    return residual * dh + du1 @ W.T, count[0] * (x.T @ du1) + count[1] * (h.T @ du2)
+    return residual * dh + du1 @ back, count[0] * (x.T @ du1) + count[1] * (h.T @ du2)
 
 
 def with_switch(**switches):
@@ -92,6 +167,23 @@ y = rng.standard_normal((4, 5, 3))
 ids = np.array([[4, 5, 6, 7, 8], [4, 5, 0, 0, 0], [0, 0, 0, 0, 0], [4, 5, 6, 0, 0]])
 BLOCKS = [module(FeedForward(5, 7, rng)), module(LayerNorm(5)), module(Linear(5, 5, rng))]
 X, W = rng.standard_normal((3, 5)), 0.5 * rng.standard_normal((5, 5))
+
+
+class Times(Module):
+    """x @ matrix, with numbers for paper."""
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def forward(self, x):
+        matrix = np.array(self.matrix, float)
+        return x @ matrix, lambda dy: dy @ matrix.T
+
+    def __repr__(self):
+        return f"@ {self.matrix}".replace(", ", ",")
+
+
+SMALL = [Times([[1, 1], [0, 1]]), Times([[2, 0], [0, 1]])]
 
 EXERCISES = [
     predict(
@@ -125,12 +217,15 @@ EXERCISES = [
                     "The mask has 21 numbers. Where would the others come from?"),
         ],
     ),
-    code(
+    mend(
         "7.3",
-        "Write mean_of_words(y, ids) with its backward under it: the mean of y (B, T, D) over "
-        "the places whose id is not 0; zeros where there is none.",
+        "Mend mean_of_words(y, ids) and its backward: the mean of y (B, T, D) over the places "
+        "whose id is not 0; zeros where there is none.",
+        padded_mean,
         mean_of_words,
-        cases=[(y, ids), (3 * y[:2] + 1, ids[:2])],
+        cases=[(np.array([[[2.0, 4], [4, 0], [9, 9]], [[6, 3], [9, 9], [9, 9]]]),
+                np.array([[4, 5, 0], [6, 0, 0]])),
+               (y, ids), (3 * y[:2] + 1, ids[:2])],
         outputs=("m", "dy"),
         mistakes=[
             Mistake("padding is part of the mean", mean_with(masked=False, over="length"),
@@ -139,14 +234,17 @@ EXERCISES = [
                     "How many words were added up?"),
             Mistake("the words are added up, and not divided", mean_with(over="nothing"),
                     "What is the mean of five equal vectors?"),
-            Mistake("padding is added, though not counted", mean_with(masked=False),
+            Mistake("padding is still added, though not counted", mean_with(masked=False),
                     "The rows of padding are not zero. Who removes them?"),
+            Mistake("the mean is right, but its backward is still the old one",
+                    mean_with(over="plain", backward=padding_gets),
+                    "How much does m change with a row of padding?"),
             Mistake("a sentence without words is divided by its 0 words", mean_with(over="plain"),
                     "What is 0 divided by 0?"),
             Mistake("all sentences are divided by the same count", mean_with(over="batch"),
                     "How many words has each sentence?"),
             Mistake("backward gives padding a gradient",
-                    mean_with(backward=lambda real, n: np.ones(real.shape) / n),
+                    mean_with(backward=padding_gets),
                     "How much does m change with a row of padding?"),
             Mistake("backward forgets the division",
                     mean_with(backward=lambda real, n: real),
@@ -156,10 +254,11 @@ EXERCISES = [
     code(
         "7.4",
         "Write run_stack(x, blocks) with its backward under it: each module reads what the one "
-        "before it wrote.",
+        "before it wrote. backward must work as often as it is called.",
         run_stack,
-        cases=[(X, BLOCKS), (2 * X + 1, BLOCKS[:2])],
-        outputs=("y", "dx"),
+        cases=[(np.array([[1.0, 2]]), SMALL), (X, BLOCKS), (2 * X + 1, BLOCKS[:2])],
+        outputs=("y", "dx", "dx of a second call"),
+        call=called_twice,
         mistakes=[
             Mistake("every way back is the last block's",
                     stack_with(lambda ways: [ways[-1]] * len(ways)),
@@ -168,6 +267,12 @@ EXERCISES = [
                     "Which block's output has the gradient that arrives?"),
             Mistake("only the last block is undone", stack_with(lambda ways: ways[-1:]),
                     "The last block's dx is the gradient of what: of x, or of what it has read?"),
+            Mistake("the first call of backward empties the list", emptied,
+                    "What does a second call of backward find in the list?"),
+            Mistake("the first call of backward empties the list", emptied_by_number,
+                    "What does a second call of backward find in the list?"),
+            Mistake("each call of backward turns the list round", turned_in_place,
+                    "In which order does a second call of backward find the list?"),
             Mistake("every block reads x", each_from_the_start,
                     "What does the second block read?"),
         ],
@@ -177,7 +282,8 @@ EXERCISES = [
         "Write shared_backward(dy, x, W), which returns dx, dW, for y = f(f(x)) with "
         "f(x) = x + tanh(x @ W).",
         shared,
-        cases=[(X, W), (0.5 * X[:2], W.T.copy())],
+        cases=[(np.zeros((1, 2)), np.array([[0.0, 1], [2, 0]])), (X, W),
+               (0.5 * X[:2], W.T.copy())],
         mistakes=[
             Mistake("W was used twice, and only the second use is counted",
                     with_switch(count=(0, 1)), "Through how many blocks does W touch the loss?"),
@@ -189,6 +295,8 @@ EXERCISES = [
                     "What has the second tanh read?"),
             Mistake("both slopes are taken in the second block", with_switch(same=2),
                     "What has the first tanh read?"),
+            Mistake("W stands where its transpose belongs", with_switch(turned=False),
+                    "In xW, over which index of W is summed? And on the way back?"),
             Mistake("the slope of tanh is missing", with_switch(slope=False),
                     "How does tanh u change with u?"),
         ],
