@@ -4,6 +4,7 @@
 dL/dy and returns dL/dx. All parts have this one shape.
 """
 
+from npt_lib.byte_pairs import BytePairTokenizer
 from npt_lib.checkpoint import load, load_tokenizers, save
 from npt_lib.config import Config
 from npt_lib.decoder import Decoder, DecoderBlock
@@ -23,6 +24,7 @@ from npt_lib.embedding import (
 from npt_lib.encoder import Encoder, EncoderBlock
 from npt_lib.feed_forward import FeedForward, exact_gelu, gelu, relu
 from npt_lib.generate import DecodingState, Rules, beam_search, greedy, log_probability, sample
+from npt_lib.gpt import GPT, GPTConfig, gpt_config
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
 from npt_lib.layers import Linear, softmax
 from npt_lib.loss import cross_entropy
@@ -45,14 +47,15 @@ from npt_lib.transformer import InputEmbedding, Transformer
 __version__ = "0.1.0"
 
 __all__ = [
-    "SGD", "Adam", "Batches", "CharTokenizer", "Config", "CrossAttention", "Decoder",
-    "DecoderBlock", "DecodingState", "Dropout", "Embedding", "Encoder", "EncoderBlock",
-    "Evaluation", "FeedForward", "History", "InputEmbedding", "KVCache", "LayerNorm",
-    "LearnedPositions", "Linear", "Module", "Parameter", "Rules", "SelfAttention",
-    "SinusoidalPositions", "Transformer", "Unembedding", "WordTokenizer", "attention",
-    "attention_maps", "beam_search", "causal_mask", "check_gradients", "clip_gradients",
-    "cross_entropy", "evaluate", "exact_gelu", "gelu", "gradient_errors", "greedy", "keep_memory",
-    "load", "load_tokenizers", "log_probability", "merge_heads", "noam", "numeric_gradient",
-    "padding_mask", "relu", "sample", "save", "saved", "sinusoidal_positions", "softmax",
-    "split_heads", "threads", "train", "train_step", "warmup_cosine",
+    "GPT", "SGD", "Adam", "Batches", "BytePairTokenizer", "CharTokenizer", "Config",
+    "CrossAttention", "Decoder", "DecoderBlock", "DecodingState", "Dropout", "Embedding",
+    "Encoder", "EncoderBlock", "Evaluation", "FeedForward", "GPTConfig", "History",
+    "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions", "Linear", "Module",
+    "Parameter", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer", "Unembedding",
+    "WordTokenizer", "attention", "attention_maps", "beam_search", "causal_mask",
+    "check_gradients", "clip_gradients", "cross_entropy", "evaluate", "exact_gelu", "gelu",
+    "gpt_config", "gradient_errors", "greedy", "keep_memory", "load", "load_tokenizers",
+    "log_probability", "merge_heads", "noam", "numeric_gradient", "padding_mask", "relu",
+    "sample", "save", "saved", "sinusoidal_positions", "softmax", "split_heads", "threads",
+    "train", "train_step", "warmup_cosine",
 ]

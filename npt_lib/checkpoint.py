@@ -382,7 +382,8 @@ def read_arrays(path: PathLike) -> dict[str, Array]:
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:                    # a damaged file may fail in any way
-        raise ValueError(f"{path} is damaged or no .npz file: {error}") from error
+        words = str(error).rstrip(".")
+        raise ValueError(f"{path} is damaged or no .npz file: {words}.") from error
     got = str(arrays["format"]) if "format" in arrays else None
     if got != FORMAT:
         raise ValueError(f"{path} must be a checkpoint of format {FORMAT!r}, got {got!r}.")

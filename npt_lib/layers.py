@@ -15,6 +15,8 @@ from npt_lib.require import (
     check_width,
 )
 
+MOST_NUMBERS = 2**60               # more, and NumPy itself would refuse to count them
+
 
 def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
     """exp(x), divided by its sum along the last axis: positive weights that add up to 1.
@@ -76,6 +78,8 @@ def softmax_gradient(w: Array, dw: Array) -> Array:
 def normal(shape: tuple[int, ...], std: float, rng: Rng) -> Array:
     """Random float32 numbers around 0 with this standard deviation."""
     check_rng(rng)
+    if math.prod(shape) > MOST_NUMBERS:
+        raise ValueError(f"parameters must be at most {MOST_NUMBERS:.0e} numbers, got {shape}.")
     return rng.standard_normal(shape, dtype=np.float32) * np.float32(std)
 
 

@@ -17,14 +17,83 @@ PAD, BOS, EOS = range(3)
 
 
 class Tokenizer(ABC):
-    """A vocabulary, and the way between texts and lists of ids.
+    """A vocabulary, ``tokens``, and the way between texts and lists of ids.
 
-    tokens: the vocabulary, with or without the three special tokens in front of it.
-    Texts are composed first (NFC), so that "é" is the same token however it was typed.
-    decode(encode(text)) is the text; what cannot come back so is a ValueError.
+    decode(encode(text)) is the text; what cannot come back so is a ValueError. A kind of one's
+    own has ids_of, text_of and to_dict, and reads its dictionary again in from_dict.
     """
 
     kind: ClassVar[str]
+    kinds: ClassVar[dict[str, type["Tokenizer"]]] = {}
+    tokens: list[str]
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            Tokenizer.kinds[cls.kind] = cls
+
+    @abstractmethod
+    def ids_of(self, text: str) -> list[int]:
+        """The ids of a text, without special tokens."""
+
+    @abstractmethod
+    def text_of(self, ids: list[int]) -> str:
+        """The text of ids that are no special tokens."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Its kind and all else that ``from_dict`` makes it from again, ready for JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """The tokenizer that ``to_dict`` described."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} tokens)"
+
+    def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
+        """The ids of a text, with the start and end tokens around it if asked for."""
+        bos, eos = check_flag("bos", bos), check_flag("eos", eos)
+        return [BOS] * bos + self.ids_of(check_text("a text", text)) + [EOS] * eos
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a row of ids, up to the first end token; padding is left out."""
+        content = []
+        for i in check_rows("ids", ids, "whole numbers"):
+            if not isinstance(i, int | np.integer):
+                raise ValueError(f"ids must be whole numbers, got {i}.")
+            if not 0 <= i < len(self):
+                raise ValueError(f"id {i} is outside the vocabulary of {len(self)}.")
+            if i == EOS:
+                break
+            if i not in (PAD, BOS):
+                content.append(int(i))
+        return self.text_of(content)
+
+    def encode_batch(self, texts: Iterable[str], bos: bool = False, eos: bool = False) -> Array:
+        """The ids of all texts as (B, L), padded at the end."""
+        rows = [self.encode(text, bos, eos) for text in check_rows("texts", texts, "texts")]
+        if not rows:
+            raise ValueError("a batch needs at least one text, got none.")
+        batch = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
+        for out, row in zip(batch, rows, strict=True):
+            out[:len(row)] = row
+        return batch
+
+    def decode_batch(self, ids: Iterable[Iterable[int]]) -> list[str]:
+        return [self.decode(row) for row in check_rows("ids", ids, "rows of ids")]
+
+
+class ListTokenizer(Tokenizer):
+    """A tokenizer with a list of all tokens that it knows; ``split`` says what a token is.
+
+    tokens: the vocabulary, with or without the three special tokens in front of it.
+    Texts are composed first (NFC), so that "é" is the same token however it was typed.
+    """
+
     unit: ClassVar[str]
 
     def __init__(self, tokens: Iterable[str]):
@@ -42,10 +111,7 @@ class Tokenizer(ABC):
     @classmethod
     def from_texts(cls, texts: Iterable[str]) -> Self:
         """The vocabulary of these texts, in alphabetical order."""
-        if isinstance(texts, str):
-            raise ValueError("from_texts needs a list of texts, got one text.")
-        found = check_rows("texts", texts, "texts")
-        return cls(sorted({token for text in found for token in cls.split(text)}))
+        return cls(sorted({token for text in check_texts(texts) for token in cls.split(text)}))
 
     @classmethod
     @abstractmethod
@@ -57,51 +123,22 @@ class Tokenizer(ABC):
     def join(cls, tokens: Sequence[str]) -> str:
         """The text of these tokens: split, reversed."""
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} tokens)"
-
-    def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
-        """The ids of a text, with the start and end tokens around it if asked for."""
-        bos, eos = check_flag("bos", bos), check_flag("eos", eos)
+    def ids_of(self, text: str) -> list[int]:
         tokens = self.split(text)
         unknown = [token for token in tokens if token not in self.ids]
         if unknown:
             raise ValueError(self._unknown(unknown[0]))
-        return [BOS] * bos + [self.ids[token] for token in tokens] + [EOS] * eos
+        return [self.ids[token] for token in tokens]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of a row of ids, up to the first end token; padding is left out."""
-        tokens = []
-        for i in check_rows("ids", ids, "whole numbers"):
-            if not isinstance(i, int | np.integer):
-                raise ValueError(f"ids must be whole numbers, got {i}.")
-            if not 0 <= i < len(self):
-                raise ValueError(f"id {i} is outside the vocabulary of {len(self)}.")
-            if i == EOS:
-                break
-            if i not in (PAD, BOS):
-                tokens.append(self.tokens[i])
-        return self.join(tokens)
-
-    def encode_batch(self, texts: Iterable[str], bos: bool = False, eos: bool = False) -> Array:
-        """The ids of all texts as (B, L), padded at the end."""
-        rows = [self.encode(text, bos, eos) for text in check_rows("texts", texts, "texts")]
-        if not rows:
-            raise ValueError("a batch needs at least one text, got none.")
-        batch = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
-        for out, row in zip(batch, rows, strict=True):
-            out[:len(row)] = row
-        return batch
-
-    def decode_batch(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        return [self.decode(row) for row in check_rows("ids", ids, "rows of ids")]
+    def text_of(self, ids: list[int]) -> str:
+        return self.join([self.tokens[i] for i in ids])
 
     def to_dict(self) -> dict[str, Any]:
-        """Kind and vocabulary, ready for JSON; ``from_dict`` makes the tokenizer again."""
         return {"kind": self.kind, "tokens": self.tokens}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        return cls(saved["tokens"])
 
     def _unknown(self, token: str) -> str:
         near = difflib.get_close_matches(token, self.tokens[len(SPECIAL):], 1)
@@ -109,7 +146,7 @@ class Tokenizer(ABC):
         return f"unknown {self.unit} {token!r}: not in the vocabulary of {len(self)}{hint}."
 
 
-class CharTokenizer(Tokenizer):
+class CharTokenizer(ListTokenizer):
     """Each character is a token."""
 
     kind, unit = "char", "character"
@@ -123,7 +160,7 @@ class CharTokenizer(Tokenizer):
         return "".join(tokens)
 
 
-class WordTokenizer(Tokenizer):
+class WordTokenizer(ListTokenizer):
     """Each word is a token, and so is a hyphen between two: forty-two is forty, -, two."""
 
     kind, unit = "word", "word"
@@ -151,9 +188,16 @@ def compose(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def check_texts(texts: Iterable[str]) -> list[str]:
+    """Texts to learn a vocabulary from; one text alone would be taken for its letters."""
+    if isinstance(texts, str):
+        raise ValueError("from_texts needs a list of texts, got one text.")
+    return [check_text("a text", text) for text in check_rows("texts", texts, "texts")]
+
+
 def from_dict(saved: dict[str, Any]) -> Tokenizer:
     """The tokenizer that ``to_dict`` described."""
-    kinds = {cls.kind: cls for cls in (CharTokenizer, WordTokenizer)}
+    kinds = Tokenizer.kinds
     if saved.get("kind") not in kinds:
         raise ValueError(f"a tokenizer is one of {sorted(kinds)}, got {saved.get('kind')!r}.")
-    return kinds[saved["kind"]](saved["tokens"])
+    return kinds[saved["kind"]].from_dict(saved)

@@ -33,6 +33,7 @@ FFN = D * F + F + F * D + D
 NORM = 2 * D
 ENCODER_BLOCK = SELF + FFN + 2 * NORM
 DECODER_BLOCK = SELF + CROSS + FFN + 3 * NORM
+GPT = npt.gpt_config(V, d_model=D, n_heads=H, d_ff=F, n_layers=2, dropout=0.2, max_len=9)
 TRANSFORMER = (N_SRC + V + V) * D + 2 * (ENCODER_BLOCK + DECODER_BLOCK)
 
 
@@ -204,4 +205,6 @@ CASES = [
          lambda rng: tuple(np.where(ids < V, ids, 3) for ids in source_and_target(rng)),
          lambda rng: npt.Transformer(OPTIONS, rng), run=with_dropout,
          n_parameters=V * D + V + 2 * ENCODER_BLOCK + DECODER_BLOCK + 2 * NORM),
+    Case("gpt", "GPT", lambda rng: source_and_target(rng)[1:], lambda rng: npt.GPT(GPT, rng),
+         run=with_dropout, n_parameters=(V + 9) * D + 2 * ENCODER_BLOCK + NORM),
 ]

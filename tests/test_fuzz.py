@@ -58,6 +58,7 @@ def odd(rng):
 
 LINEAR = npt.Linear(8, 5, np.random.default_rng(0))
 MODEL = small.transformer()
+GPT = npt.GPT(npt.gpt_config(9, d_model=8, n_heads=2, d_ff=8, n_layers=1), np.random.default_rng(0))
 CONFIG = MODEL.config
 count, share, flag = one_of(1, 2, 3, 5), one_of(0.0, 0.1, 0.5), one_of(True, False)
 rng_ = new(lambda: np.random.default_rng(0))
@@ -74,6 +75,7 @@ options = dict(min_len=one_of(0, 1, 2), end_ids=one_of(None, (2,), (2, 3)),
 parameter = new(lambda: npt.Parameter(np.ones((3, 2))))
 parameters = new(lambda: npt.Linear(3, 2, np.random.default_rng(0)).parameters())
 texts = one_of("abc", "cab", "a b", "red ball", "")
+BYTES = npt.BytePairTokenizer([(4, 5)])
 LETTERS, WORDS = npt.CharTokenizer("abc "), npt.WordTokenizer(["red", "ball", "a", "b"])
 
 
@@ -187,6 +189,18 @@ CALLS = {
         src=src, tgt=tgt, src_mask=one_of(None))),
     "Transformer.loss": (lambda src, tgt, **more: MODEL.loss((src, tgt), **more)[0], dict(
         src=src, tgt=tgt, rng=one_of(None), label_smoothing=share)),
+    "GPT": (lambda ids, rng: GPT(ids, rng), dict(ids=inputs, rng=maybe_rng)),
+    "GPT.loss": (lambda ids, **more: GPT.loss((ids,), **more)[0], dict(
+        ids=inputs, rng=maybe_rng, label_smoothing=share)),
+    "GPT writes": (lambda ids, n: npt.greedy(GPT, ids, n), dict(ids=inputs, n=count)),
+    "gpt_config, GPTConfig": (npt.gpt_config, dict(
+        n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share)),
+    "BytePairTokenizer": (npt.BytePairTokenizer, dict(
+        merges=one_of((), [(4, 5)], [(4, 5), (3, 259)]))),
+    "BytePairTokenizer.from_texts": (npt.BytePairTokenizer.from_texts, dict(
+        texts=one_of(["low low lower"], ["a"]), n_merges=count)),
+    "BytePairTokenizer.encode": (BYTES.encode, dict(text=texts, bos=flag, eos=flag)),
+    "BytePairTokenizer.decode": (BYTES.decode, dict(ids=ids(9, (4,), (6,)))),
     "greedy": (npt.greedy, dict(model=one_of(MODEL), inputs=inputs, max_len=count, **options)),
     "sample": (npt.sample, dict(model=one_of(MODEL), inputs=inputs, max_len=count, rng=rng_,
                                 temperature=one_of(0.5, 1.0), top_k=one_of(None, 1, 3),

@@ -109,14 +109,17 @@ ORDER = (
     "feed_forward", "tokenizer", "embedding", "norm", "config", "encoder", "decoder",
     "transformer", "generate", "loss", "optim", "training", "checkpoint",
     "tasks.task", "tasks.sequences", "tasks.numbers", "tasks.spanish",
+    "byte_pairs", "gpt", "tasks.documentation",
     "book.exercises", "book.plots", "book.widgets",
 )  # fmt: skip
-CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10}
-CORES, TOOLS = 98, 99                      # after the chapters
+BEYOND, CORES, TOOLS = 97, 98, 99          # after the chapters
+CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10,
+           **dict.fromkeys(("byte_pairs", "gpt", "tasks.documentation"), BEYOND)}
 TITLES = {
     1: "First parts", 2: "Attention", 3: "Heads", 4: "Feed-forward network",
     5: "Tokens and positions", 6: "Encoder block", 7: "Encoder", 8: "Decoder",
-    9: "The Transformer", 10: "Training", CORES: "More than one core", TOOLS: "For the notebooks",
+    9: "The Transformer", 10: "Training",
+    BEYOND: "Beyond the ten chapters", CORES: "More than one core", TOOLS: "For the notebooks",
 }  # fmt: skip
 EXAMPLE = re.compile(r"^```python\n.*?^```$", re.M | re.S)
 
@@ -142,7 +145,7 @@ def examples() -> dict[str, str]:
 
 def heading(number: int) -> str:
     title = TITLES.get(number)
-    return title if number in (CORES, TOOLS) else " · ".join(
+    return title if number >= BEYOND else " · ".join(
         filter(None, [f"Chapter {number}", title]))  # fmt: skip
 
 

@@ -107,6 +107,19 @@ def nothing(m):
     return nn.Module()
 
 
+class GPT(nn.Module):
+    """PyTorch's encoder under a causal mask, and its embedding's table once more at the end."""
+
+    def __init__(self, m):
+        super().__init__()
+        self.embed, self.body = Embed(m.embed), encoder(m.body)
+        self.unembed = nn.Linear(*m.unembed.table.shape[::-1], bias=False)
+        self.unembed.weight = self.embed.tokens.weight
+
+    def forward(self, ids):
+        return self.unembed(self.body(self.embed(ids), future(ids.shape[1])))
+
+
 # Our public name (or one case's name), how to make PyTorch's twin of it, how to run that.
 TWINS = {
     "softmax": (nothing, softmax),
@@ -136,6 +149,7 @@ TWINS = {
     "cross-entropy, padded and smoothed": (nothing, lambda _, *xs: cross_entropy(
         *xs, ignore_index=0, label_smoothing=0.1)),
     "Transformer": (Model, call),
+    "GPT": (GPT, call),
 }
 
 

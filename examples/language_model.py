@@ -1,0 +1,112 @@
+"""A language model that has read NumPy's documentation: two minutes of training on a laptop.
+
+    python -m examples.language_model                     trains, judges and lets it write
+    python -m examples.language_model --steps 100         less of it
+    python -m examples.language_model --save numpy.npz    keeps the model and its tokenizer
+
+Nothing is downloaded: the text is in the docstrings of the NumPy that is installed. How good the
+model is, held-out docstrings tell, in bits per byte: how many bits a perfect compressor would
+need for each byte of them, if it believed the model. Beside it stand simple guessers.
+"""
+
+import argparse
+import lzma
+import math
+import time
+import zlib
+from collections import Counter
+
+import numpy as np
+
+import npt_lib as npt
+from npt_lib.tasks import Texts, numpy_documentation
+
+LENGTH, BATCH, RATE = 128, 16, 2e-3
+PROMPTS = "Return the", "Parameters\n----------\n", ">>> import numpy as np\n>>> a = "
+PRIOR = 0.1                         # added to each count, so that nothing is impossible
+
+
+def bits_per_byte(
+    nats_per_token: float, texts: list[str], tokenizer: npt.BytePairTokenizer
+) -> float:
+    """A mean loss over tokens, as bits for each byte of these texts (an end token is one more)."""
+    n_tokens = sum(len(tokenizer.encode(text, eos=True)) for text in texts)
+    n_bytes = sum(len(text.encode()) + 1 for text in texts)
+    return nats_per_token / math.log(2) * n_tokens / n_bytes
+
+
+def guessers(texts: Texts) -> dict[str, float]:
+    """Bits per byte of the held-out text for who knows less, or knows it otherwise."""
+    train, test = ("\n".join(part).encode() for part in (texts.train, texts.test))
+    read = len(lzma.compress(train, preset=9))
+    return {
+        "every byte alike": 8.0,
+        "how often each byte comes": by_counts(train, test, 0),
+        "the same, after the byte before": by_counts(train, test, 1),
+        "after the two before": by_counts(train, test, 2),
+        "zlib": 8 * len(zlib.compress(test, 9)) / len(test),
+        "lzma": 8 * len(lzma.compress(test, preset=9)) / len(test),
+        "lzma that has read the training text": 8 * (len(
+            lzma.compress(train + test, preset=9)) - read) / len(test),
+    }
+
+
+def by_counts(train: bytes, test: bytes, n_before: int) -> float:
+    """A table of which byte followed which n bytes in the training text."""
+    width = n_before + 1
+    followed = Counter(train[i:i + width] for i in range(len(train) - n_before))
+    before = Counter(train[i:i + n_before] for i in range(len(train) - n_before))
+    nats = 0.0
+    for i in range(n_before, len(test)):
+        seen = followed[test[i - n_before:i + 1]] + PRIOR
+        nats -= math.log(seen / (before[test[i - n_before:i]] + 256 * PRIOR))
+    return nats / math.log(2) / (len(test) - n_before)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m examples.language_model",
+                                     description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--merges", type=int, default=768)
+    parser.add_argument("--save")
+    options = parser.parse_args()
+
+    texts, rng = numpy_documentation(), np.random.default_rng(0)
+    tokenizer = npt.BytePairTokenizer.from_texts(texts.train, options.merges)
+    rows, held_out = (texts.rows(tokenizer, LENGTH, part) for part in ("train", "test"))
+    print(f"{texts}: {sum(map(len, texts.train)):,} letters to learn from, "
+          f"{rows[0].size:,} tokens of {len(tokenizer)} kinds")
+    for name, bits in guessers(texts).items():
+        print(f"  {bits:5.2f} bits per byte   {name}")
+
+    config = npt.gpt_config(len(tokenizer), d_model=128, n_heads=4, d_ff=512, n_layers=4,
+                            dropout=0.0, max_len=LENGTH + 1)
+    model = npt.GPT(config, rng)
+    optimizer, batches = npt.Adam(model.parameters(), RATE), npt.Batches(rows, BATCH, rng)
+    began = time.perf_counter()
+
+    def tell(step: int) -> None:
+        loss = npt.evaluate(model, held_out).loss
+        bits = bits_per_byte(loss, texts.test, tokenizer)
+        print(f"  {bits:5.2f} bits per byte   the model after {step} steps, "
+              f"{time.perf_counter() - began:.0f} s")
+
+    print(f"{model.n_parameters():,} parameters")
+    tell(0)
+    for done in range(0, options.steps, 100):
+        n = min(100, options.steps - done)
+        npt.train(model, optimizer, batches, None, n, schedule=lambda step: npt.warmup_cosine(
+            step, RATE, 50, max(options.steps, 51)))
+        tell(done + n)
+
+    for prompt in PROMPTS:
+        ids = np.array([tokenizer.encode(prompt)])
+        room = config.max_len - ids.shape[1]
+        written = npt.sample(model, ids, room, rng, temperature=0.7, top_p=0.95)
+        print(f"{'-' * 70}\n{prompt}{tokenizer.decode(written[0])}")
+    if options.save:
+        npt.save(options.save, model, tokenizer)
+
+
+if __name__ == "__main__":
+    main()

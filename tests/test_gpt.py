@@ -1,0 +1,96 @@
+"""The language model: it writes with its cache what it would write without, learns, is saved."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import npt_lib as npt
+
+CONFIG = npt.gpt_config(13, d_model=16, n_heads=2, d_ff=24, n_layers=2, dropout=0.0, max_len=12)
+
+
+@pytest.fixture
+def model():
+    return npt.GPT(CONFIG, np.random.default_rng(0)).astype(np.float64)
+
+
+def prompt(n_rows=3, n_ids=4):
+    return np.random.default_rng(1).integers(3, 13, (n_rows, n_ids))
+
+
+@pytest.mark.parametrize("n_ids", [1, 4])
+def test_one_step_at_a_time_gives_the_logits_of_all_at_once(model, n_ids):
+    """A whole prompt is read at once, then one id after another."""
+    ids = prompt(n_ids=10)
+    state = model.start(ids[:, :n_ids], 12 - n_ids + 1)
+    for n in range(n_ids, 11):
+        logits = model.step(ids[:, n - 1], state)
+        np.testing.assert_allclose(logits, model(ids[:, :n])[:, -1], rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_of_the_future_is_seen(model):
+    ids, other = prompt(n_ids=8), prompt(n_ids=8)
+    other[:, 5:] = 3 + (other[:, 5:] - 2) % 10
+    np.testing.assert_array_equal(model(ids)[:, :5], model(other)[:, :5])
+    assert not np.array_equal(model(ids)[:, 5], model(other)[:, 5])
+
+
+def test_greedy_is_the_likeliest_id_each_time(model):
+    ids = prompt()
+    written = npt.greedy(model, ids, 6, end_ids=())
+    for _ in range(6):
+        scores = model(ids)[:, -1]
+        scores[:, [0, 1]] = -np.inf
+        ids = np.concatenate([ids, scores.argmax(axis=-1)[:, None]], axis=1)
+    np.testing.assert_array_equal(written, ids[:, 4:])
+    beam = npt.beam_search(model, prompt(), 6, width=1, end_ids=())
+    np.testing.assert_array_equal(beam, written)
+
+
+def test_padding_is_no_target(model):
+    ids = prompt(n_ids=8)
+    padded = np.pad(ids, ((0, 0), (0, 3)))
+    assert model.n_targets((padded,)) == model.n_targets((ids,)) == 21
+    loss, _ = model.loss((ids,))
+    padded_loss, _ = model.loss((padded,))
+    assert padded_loss == pytest.approx(loss, rel=1e-12)
+    assert model.scores((padded,))["token_accuracy"].shape == (21,)
+
+
+def test_it_counts_after_some_steps_and_goes_on_from_a_file(tmp_path):
+    """1 2 3 4 5 6 …, in circles: learned, saved, loaded, written on."""
+    rng = np.random.default_rng(0)
+    model = npt.GPT(replace(CONFIG, dropout=0.1), rng)
+    rows = 3 + (rng.integers(0, 8, (200, 1)) + np.arange(12)) % 8
+    before = npt.evaluate(model, (rows,)).loss
+    npt.train(model, npt.Adam(model.parameters(), 3e-3), npt.Batches((rows,), 32, rng), rng, 250)
+    assert npt.evaluate(model, (rows,)).loss < before / 5
+    npt.save(tmp_path / "gpt.npz", model)
+    again = npt.load(tmp_path / "gpt.npz")
+    assert again.config == model.config
+    start = np.array([[3, 4, 5], [8, 9, 10]])
+    np.testing.assert_array_equal(npt.greedy(again, start, 4), [[6, 7, 8, 9], [3, 4, 5, 6]])
+
+
+def test_untied_and_scaled_are_choices():
+    config = npt.gpt_config(13, d_model=16, n_heads=2, d_ff=24, tie_embeddings=False,
+                            scale_embeddings=True)
+    model = npt.GPT(config, np.random.default_rng(0))
+    assert model.unembed.table is not model.embed.tokens.table and model.embed.scale == 4.0
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda m: m(np.zeros((2, 13), int)), "max_len"),
+    (lambda m: m(np.zeros(4, int)), r"\(batch, length\)"),
+    (lambda m: m(np.full((1, 2), 13)), "vocabulary"),
+    (lambda m: m(np.zeros((1, 2))), "integer|whole"),
+    (lambda m: m.loss((prompt(), prompt())), r"\(ids,\)"),
+    (lambda m: m.loss((prompt(n_ids=1),)), "at least 2"),
+    (lambda m: m.start(np.array([[3, 0]]), 4), "without padding"),
+    (lambda m: m.start(prompt(), 12), "max_len"),
+    (lambda m: m.step(np.array([3]), m.start(prompt(), 4)), "one for each row"),
+])
+def test_wrong_inputs_are_named(model, call, words):
+    with pytest.raises(ValueError, match=words):
+        call(model)
