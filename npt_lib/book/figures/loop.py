@@ -81,7 +81,7 @@ def _token(x: float, word: str, color: str) -> str:
 
 def written(rows: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]], alt: str, *,
             slots: int = 7) -> Picture:
-    """Lines of tokens: those that are as wanted in green, the others in orange, with a line below."""
+    """Lines of tokens: those that are as wanted in green, the others in orange and underlined."""
     body = ""
     for n, (line, right) in enumerate(zip(rows, wanted, strict=True)):
         for i, word in enumerate(line[:slots]):
