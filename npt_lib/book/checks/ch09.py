@@ -103,7 +103,7 @@ EXERCISES = [
     predict(
         "9.1",
         "src is (3, 5), before is (3, 7), the vocabularies hold 11 and 13 tokens, D = 8, four "
-        "heads. Which shape have the weights of the decoder's cross-attention?",
+        "heads. What shape do the weights of the decoder's cross-attention have?",
         (3, 4, 7, 5),
         mistakes=[
             Mistake("queries and keys changed places", (3, 4, 5, 7),
@@ -118,9 +118,9 @@ EXERCISES = [
     ),
     predict(
         "9.2",
-        "Three sentences, D = 8, four heads. <bos> and four written tokens: in the fifth cached "
-        "step, which shape has the array of keys that the query in a decoder's self-attention "
-        "meets?",
+        "Three sentences, D = 8, four heads. After <bos>, four tokens are written. In the fifth "
+        "cached step, what is the shape of the array of keys that a query meets in the decoder's "
+        "self-attention?",
         (3, 4, 5, 2),
         mistakes=[
             Mistake("the new position is missing", (3, 4, 4, 2),
