@@ -70,6 +70,9 @@ FIGURES = {
                                     [("casas", 0.5, 0, True), ("gato", 0.3, 1, False)]], alt,
                                    best=0),
     "multi_head": lambda alt: plots.multi_head(alt),
+    "writing_loop": lambda alt: plots.writing_loop("a ball", ["<bos>", "la"], [("pelota", 0.75)],
+                                                   alt),
+    "written": lambda alt: plots.written([["la", "roja"]], [["la", "pelota"]], alt),
     "heads": lambda alt: plots.row(*(plots.heatmap(W, WORDS, WORDS, "a head") for _ in range(4)),
                                    alt=alt),
     "picture": lambda alt: plots.picture(matplotlib_figure(), alt),
@@ -212,6 +215,21 @@ def test_the_map_lights_its_chapter_and_links_to_the_others():
                                                  for one in inside)
     drawings = {plots.show_map(chapter).svg for chapter in [None, *CHAPTERS]}
     assert len(drawings) == 11
+
+
+def test_chapter_9_lights_the_arrows_it_joins_and_says_their_shapes():
+    svg = plots.show_map(9).svg
+    for shape in ("(B, S)", "(B, T)", "(B, S, D)", "memory (B, S, D)", "(B, T, V)"):
+        assert f">{shape}</text>" in svg
+    lit = 'fill-opacity="0.16"'
+    assert lit not in svg and lit in plots.show_map(8).svg, "no box is built in chapter 9"
+    assert plots.show_map(whole=True).svg.count(lit) > plots.show_map(8).svg.count(lit)
+
+
+def test_a_turn_of_the_loop_needs_something_read_and_a_place_to_write():
+    for read in ([], ["<bos>"] * 8):
+        with pytest.raises(ValueError, match="a turn needs 1 to 7 tokens"):
+            plots.writing_loop("a ball", read, [("la", 0.5)], "a turn")
 
 
 def test_the_map_is_a_group_so_that_its_links_can_be_reached():

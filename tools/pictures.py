@@ -111,8 +111,8 @@ def chapter_8() -> Picture:
 
 
 def chapter_9() -> Picture:
-    whole = plots.show_map(9)
-    bare = re.sub(r"<text.*?</text>|</?a\b[^>]*>", "", whole.body.removesuffix(_legend(9)))
+    whole = plots.show_map(whole=True)
+    bare = re.sub(r"<text.*?</text>|</?a\b[^>]*>", "", whole.body.removesuffix(_legend(None)))
     return fit(replace(whole, body=bare), "The whole Transformer, all lit.")
 
 

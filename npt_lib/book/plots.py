@@ -24,6 +24,7 @@ from .figures.arrays import column, heatmap, matrix, row
 from .figures.diagrams import flow, shapes
 from .figures.graphs import graph, tree
 from .figures.heads import multi_head
+from .figures.loop import writing_loop, written
 from .figures.model_map import show_map
 from .figures.moves import broadcasting, move, product
 from .figures.planes import plane, valley
@@ -35,7 +36,8 @@ from .figures.words import described_bars, described_lines, described_row, descr
 __all__ = ["axes", "bars", "broadcasting", "column", "described_bars", "described_lines",
            "described_row", "described_weights", "error_table", "flow", "gradient_sizes", "graph",
            "heatmap", "lines", "matrix", "move", "multi_head", "picture", "plane", "product", "row",
-           "shapes", "show", "show_map", "show_new", "show_source", "table", "tree", "valley"]
+           "shapes", "show", "show_map", "show_new", "show_source", "table", "tree", "valley",
+           "writing_loop", "written"]
 
 DASHES = ["-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)), (0, (1, 2.5))]
 LOOK = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.book.exercises import Mistake, code, derive, predict
+from npt_lib.book.exercises import Mistake, code, derive, mend, predict
 from npt_lib.dot_product_attention import attention
 
 rng = np.random.default_rng(9)
@@ -30,29 +30,36 @@ def blind_to_itself(q, k, v, keys, values):
     return attention(q, keys, values)[0], new_keys, new_values
 
 
+def scaled_by(factor):
+    """A cached step whose scores are multiplied by a factor of d_k too many."""
+    return lambda q, *others: attend_cached(q * factor(q.shape[-1]), *others)
+
+
 def first_row_of_causal(q, k, v, keys, values):
     _, keys, values = attend_cached(q, k, v, keys, values)
     return attention(q, keys, values, np.tri(1, keys.shape[2], dtype=bool))[0], keys, values
 
 
-def cut(ids):
-    ended = np.cumsum(ids == 2, axis=1) - (ids == 2)
-    return np.where(ended > 0, 0, ids)
+def by_table(ended, chosen=np.where):
+    """Writing with a table of scores; ended says which rows of ids have ended."""
+    def write(table, first, max_len):
+        ids = first[:, None]
+        for _ in range(max_len):
+            scores = table[ids[:, -1]]
+            scores[:, [0, 1]] = -np.inf
+            new = chosen(ended(ids), 0, scores.argmax(axis=-1))
+            ids = np.concatenate([ids, new[:, None]], axis=1)
+        return ids[:, 1:]
+    return write
 
 
-def cut_last(ids):
-    to_come = np.cumsum((ids == 2)[:, ::-1], axis=1)[:, ::-1]
-    return np.where((to_come == 0) & (ids == 2).any(axis=1, keepdims=True), 0, ids)
+def has_end(ids):
+    return (ids == 2).any(axis=1)
 
 
-def cut_in_place(ids):
-    ids[:] = cut(ids)
-    return ids
-
-
-def argmax_of_ends(ids):
-    first = (ids == 2).argmax(axis=1)
-    return np.where(np.arange(ids.shape[1]) > first[:, None], 0, ids)
+def until_one_ends(table, first, max_len):
+    ids = by_table(has_end)(table, first, max_len)
+    return ids[:, :int((ids == 2).any(axis=0).argmax()) + 1]
 
 
 def tied(U, ids):
@@ -79,14 +86,24 @@ def cached_case(t):
     return tuple(rng.standard_normal((2, 3, n, 5)) for n in (1, 1, 1, t, t))
 
 
-written = np.array([[5, 6, 2, 7, 8, 4], [3, 4, 5, 6, 7, 8], [2, 9, 2, 4, 0, 3]])
-longer = np.array([[4, 2, 2, 5, 2, 6, 7], [5, 5, 5, 5, 5, 5, 2]])
+def one_key(*number):
+    return np.array(number, float).reshape(1, 1, -1, 4)
+
+
+# the query fits both keys alike, so y is the mean of the two values
+by_hand = (one_key(2, 0, 0, 0), one_key(0, 1, 0, 0), one_key(4, 6, 8, 2),
+           one_key(0, 0, 1, 0), one_key(2, 2, 2, 2))
+# rows and columns: <pad>, <bos>, <eos>, and one word, 3, which is followed by the end
+short = np.array([[0, 0, 1, 9], [9, 0, 0, 5], [0, 7, 0, 6], [0, 9, 5, 0]], float)
+ends = np.array([[0, 0, 1, 2, 3, 9], [0, 0, 0, 0, 8, 1], [9, 0, 0, 7, 0, 0],
+                 [0, 0, 1, 0, 8, 0], [9, 9, 1, 0, 0, 8], [0, 0, 7, 0, 5, 0]], float)
+
 
 EXERCISES = [
     predict(
         "9.1",
         "src is (3, 5), before is (3, 7), the vocabularies hold 11 and 13 tokens, D = 8, four "
-        "heads. Which shape have the weights of the decoder's cross-attention?",
+        "heads. What shape do the weights of the decoder's cross-attention have?",
         (3, 4, 7, 5),
         mistakes=[
             Mistake("queries and keys changed places", (3, 4, 5, 7),
@@ -101,9 +118,9 @@ EXERCISES = [
     ),
     predict(
         "9.2",
-        "Three sentences, D = 8, four heads. <bos> and four written tokens: in the fifth cached "
-        "step, which shape has the array of keys that the query in a decoder's self-attention "
-        "meets?",
+        "Three sentences, D = 8, four heads. After <bos>, four tokens are written. In the fifth "
+        "cached step, what is the shape of the array of keys that a query meets in the decoder's "
+        "self-attention?",
         (3, 4, 5, 2),
         mistakes=[
             Mistake("the new position is missing", (3, 4, 4, 2),
@@ -112,6 +129,10 @@ EXERCISES = [
                     "What is kept in the cache, and why?"),
             Mistake("each head has the width of the model", (3, 4, 5, 8),
                     "How wide is a head if four of them share D = 8?"),
+            Mistake("the heads are not split", (3, 5, 8),
+                    "Does the query of one head meet the keys of all?"),
+            Mistake("places and width changed places", (3, 4, 2, 5),
+                    "Which of the two axes grows with every step?"),
         ],
     ),
     code(
@@ -120,7 +141,7 @@ EXERCISES = [
         "encoder. Each block: one attention, one feed-forward network, two norms; a norm at the "
         "end; learned positions; tied output.",
         count_decoder_only,
-        cases=[(11, 8, 16, 2, 5), (50257, 768, 3072, 12, 1024), (7, 6, 10, 3, 13)],
+        cases=[(3, 2, 5, 1, 4), (11, 8, 16, 2, 5), (50257, 768, 3072, 12, 1024), (7, 6, 10, 3, 13)],
         mistakes=[
             Mistake("the table of words counts twice", off_by(lambda V, D, F, n_b, m: V * D),
                     "How many Parameters hold the tied table?"),
@@ -131,6 +152,23 @@ EXERCISES = [
                     "Whose memory would it read?"),
             Mistake("the norm at the end is missing", off_by(lambda V, D, F, n_b, m: -2 * D),
                     "What stands between the last block and the output?"),
+            Mistake("the linear layers have no biases",
+                    off_by(lambda V, D, F, n_b, m: -n_b * (5 * D + F)),
+                    "How many numbers does a linear layer add to what it has multiplied?"),
+            Mistake("the biases of attention are missing",
+                    off_by(lambda V, D, F, n_b, m: -4 * n_b * D),
+                    "Which biases have the four linear layers of an attention?"),
+            Mistake("the biases of the feed-forward network are missing",
+                    off_by(lambda V, D, F, n_b, m: -n_b * (D + F)),
+                    "How many numbers does each of its two linear layers add?"),
+            Mistake("the norms have a gain and no bias",
+                    off_by(lambda V, D, F, n_b, m: -(2 * n_b + 1) * D),
+                    "By what is a number multiplied after it is normalised, and what is added?"),
+            Mistake("the blocks have one norm each", off_by(lambda V, D, F, n_b, m: -2 * n_b * D),
+                    "How many sublayers has a block, and what follows each?"),
+            Mistake("there are as many positions as tokens",
+                    off_by(lambda V, D, F, n_b, m: (V - m) * D),
+                    "How many places can a text have?"),
         ],
     ),
     code(
@@ -139,7 +177,7 @@ EXERCISES = [
         "(B, H, 1, K), keys and values (B, H, t, K). Return y, keys, values, the last two with "
         "the new position behind the old.",
         attend_cached,
-        cases=[cached_case(7), cached_case(4), cached_case(1)],
+        cases=[by_hand, cached_case(7), cached_case(4), cached_case(1)],
         outputs=("y", "keys", "values"),
         mistakes=[
             Mistake("the query does not meet the new key", blind_to_itself,
@@ -150,29 +188,47 @@ EXERCISES = [
             Mistake("the new position stands in front of the old",
                     lambda q, k, v, keys, values: attend_cached(q, keys, values, k, v),
                     "In which order were the tokens written?"),
+            Mistake("the scores are not divided by sqrt(d_k)", scaled_by(np.sqrt),
+                    "What happens to the spread of the scores as d_k grows?"),
+            Mistake("the scores are divided by d_k, not by its root",
+                    scaled_by(lambda d_k: 1 / np.sqrt(d_k)),
+                    "By which number does the standard deviation of the scores grow with d_k?"),
+            Mistake("only the new value is handed over",
+                    lambda q, k, v, keys, values: (
+                        attend_cached(q, k, v, keys, values)[0], k, v),
+                    "What will the next step need of all those before it?"),
             Mistake("a causal mask whose first row is used", first_row_of_causal,
                     "Which row of the causal mask belongs to the newest position?"),
         ],
     ),
-    code(
+    mend(
         "9.5",
-        "Write cut(ids): everything after the first <eos> (id 2) of each row becomes padding "
-        "(id 0). The <eos> stays, and ids is not changed.",
-        cut,
-        cases=[(written,), (longer,), (written[:, :4],)],
+        "Mend write_by_table(table, first, max_len): from each id in first, write max_len ids, "
+        "always the one with the highest score in the last one's row, never <pad> (0) or <bos> "
+        "(1). All that follows <eos> (2) is <pad>.",
+        by_table(lambda ids: ids[:, -1] == 2),
+        by_table(has_end),
+        cases=[(short, np.array([1, 3]), 5), (ends, np.array([1, 3, 4, 5]), 6),
+               (ends, np.array([5]), 3)],
         mistakes=[
-            Mistake("the <eos> itself is cut off",
-                    lambda ids: np.where(np.cumsum(ids == 2, axis=1) > 0, 0, ids),
-                    "Is the first <eos> after the first <eos>?"),
-            Mistake("the row is cut after its last <eos>", cut_last,
-                    "A row with two ends: which one ends the sentence?"),
-            Mistake("only the token right behind an <eos> is cut",
-                    lambda ids: np.where(np.pad(ids == 2, ((0, 0), (1, 0)))[:, :-1], 0, ids),
-                    "How does a place far to the right learn that the row has ended?"),
-            Mistake("a row without <eos> is cut after its first token", argmax_of_ends,
-                    "What does argmax return where nothing is True?"),
-            Mistake("the ids that were handed in are changed", cut_in_place,
-                    "Does the caller still have what it gave you?"),
+            Mistake("once one row has ended, all are padded",
+                    by_table(lambda ids: (ids == 2).any()),
+                    "Does the end of one sentence say anything about the others?"),
+            Mistake("writing stops for all when the first has ended", until_one_ends,
+                    "Does the end of one sentence say anything about the others?"),
+            Mistake("behind an end, ends are written",
+                    by_table(has_end, lambda ended, _, new: np.where(ended, 2, new)),
+                    "Which id fills up?"),
+            Mistake("the <eos> itself becomes padding",
+                    lambda *given: np.where(by_table(has_end)(*given) == 2, 0,
+                                            by_table(has_end)(*given)),
+                    "How would the reader of a row know that it has ended?"),
+            Mistake("padding is written in place of the <eos>, so no row knows that it has ended",
+                    by_table(has_end, lambda ended, _, new: np.where(ended | (new == 2), 0, new)),
+                    "Does all that follows <eos> include the <eos>?"),
+            Mistake("no row ever ends",
+                    by_table(lambda ids: np.zeros(len(ids), bool)),
+                    "Who puts the padding behind an <eos>?"),
         ],
     ),
     derive(
@@ -180,7 +236,8 @@ EXERCISES = [
         "Write tied_backward(dy, U, ids): the gradient with respect to U of "
         "y = sqrt(D) * U[ids] @ U.T, U (V, D), ids (T,).",
         tied,
-        cases=[(rng.standard_normal((7, 5)), np.array([3, 1, 3, 6])),
+        cases=[(np.array([[1.0, 0, 0, 0], [0, 1, 0, 2], [0, 0, 3, 0]]), np.array([1, 1])),
+               (rng.standard_normal((7, 5)), np.array([3, 1, 3, 6])),
                (rng.standard_normal((4, 3)), np.array([0, 2, 2, 2, 1]))],
         mistakes=[
             Mistake("the table counts as output only", leaving,
@@ -191,6 +248,9 @@ EXERCISES = [
                     "What does dU[ids] += ... do when ids holds the same row twice?"),
             Mistake("the factor sqrt(D) is missing",
                     lambda dy, U, ids: entering(dy, U, ids, False) + leaving(dy, U, ids, False),
+                    "By which factor does y grow with a row that goes in?"),
+            Mistake("the factor sqrt(D) is missing from the input's part",
+                    lambda dy, U, ids: entering(dy, U, ids, False) + leaving(dy, U, ids),
                     "By which factor does y grow with a row that goes in?"),
             Mistake("the factor sqrt(D) is missing from the output's part",
                     lambda dy, U, ids: entering(dy, U, ids) + leaving(dy, U, ids, False),

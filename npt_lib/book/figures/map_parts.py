@@ -147,6 +147,20 @@ def _links() -> list[tuple[tuple[float, float], ...]]:
              (227, CROSS - 8), (RIGHT - 1, CROSS - 8))]
 
 
+def joined() -> str:
+    """What chapter 9 builds: the way forward between the parts, and the shapes that go along it."""
+    right = RIGHT + WIDE / 2
+    shapes = [(x + WIDE / 2 + beside, y, f"(B, {length}{more})")
+              for x, length in ((LEFT, "S"), (RIGHT, "T"))
+              for y, beside, more in ((IDS - 9, 9, ""), (EMBED - 11, 21, ", D"))]
+    shapes += [(right + 21, 131, "(B, T, D)"), (right + 21, 84, "(B, T, V)"),
+               (100, ENCODER_TOP - 45, "memory (B, S, D)")]
+    ways = [points for points in _links() if points[-1][1] > 46]            # not that to the loss
+    lines = "".join(arrow(*points, color=LIT, width=2.2) for points in ways)
+    return lines + "".join(text(x, y, words, SMALL, "start", LIT, font_weight=600)
+                           for x, y, words in shapes)
+
+
 def arrows() -> str:
     """The way forward, between the parts and inside the blocks."""
     inner = [((x + WIDE / 2, y + SIZES[kind][0] + (12 if kind == "norm" else 17)),
@@ -162,4 +176,4 @@ def gradients() -> list[Part]:
                    (113, ENCODER_TOP - 25), (113, ENCODER_TOP - 11)))
     return [Part(10, lambda lit: group("".join(
         arrow(*points, color=BACK, width=1.8 if lit else 1.3, dash="4 3") for points in beside),
-        opacity=None if lit else "0.5"))]
+        opacity=None if lit else "0.5"), also=9)]

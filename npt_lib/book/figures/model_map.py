@@ -13,6 +13,7 @@ from .map_parts import (
     boxes,
     frames,
     gradients,
+    joined,
     panel,
 )
 from .svg import MUTED, PALETTE, Picture, arrow, element, group, text
@@ -20,26 +21,28 @@ from .svg import MUTED, PALETTE, Picture, arrow, element, group, text
 WORDS = re.compile(r"<text.*?</text>")
 
 
-def show_map(chapter: int | None = None) -> Picture:
+def show_map(chapter: int | None = None, *, whole: bool = False) -> Picture:
     """The whole model; the part that the chapter builds is lit, the others link to theirs.
 
-    Without a chapter nothing is lit; chapter 9 builds the whole, so all of it is.
+    Without a chapter nothing is lit, or the whole. Chapter 9 joins the parts: the arrows between
+    them are lit, and say which shapes go along them.
     """
     if chapter is not None and chapter not in CHAPTERS:
         raise ValueError(f"chapter must be one of 1 to {len(CHAPTERS)}, got {chapter}.")
-    body = _linked(frames(), chapter) + arrows() + _linked(gradients(), chapter)
-    body += _linked(boxes(), chapter) + _legend(chapter)
+    body = _linked(frames(), chapter, whole) + arrows() + _linked(gradients(), chapter, whole)
+    body += _linked(boxes(), chapter, whole) + _legend(chapter)
+    body += joined() if chapter == 9 else ""
     return Picture(body, WIDTH, HEIGHT, _alt(chapter), role="group", scale=0.97)
 
 
-def _linked(parts, chapter: int | None) -> str:
+def _linked(parts, chapter: int | None, whole: bool) -> str:
     """The shapes of each chapter together in one link; this chapter's own are lit, and no link.
 
     The words stand outside, so that the link has one name, the chapter's; without shapes, none.
     """
     out = ""
     for number in dict.fromkeys(part.chapter for part in parts):
-        drawn = "".join(part.draw(_is_lit(part, chapter)) for part in parts
+        drawn = "".join(part.draw(whole or _is_lit(part, chapter)) for part in parts
                         if part.chapter == number)
         file, title = CHAPTERS[number]
         words, bare = "".join(WORDS.findall(drawn)), WORDS.sub("", drawn)
@@ -50,12 +53,15 @@ def _linked(parts, chapter: int | None) -> str:
 
 
 def _is_lit(part: Part, chapter: int | None) -> bool:
-    return chapter is not None and chapter in (part.chapter, part.also, 9)
+    return chapter is not None and chapter in (part.chapter, part.also)
 
 
 def _alt(chapter: int | None) -> str:
     where = ("No part is lit." if chapter is None else
-             "All of it is lit: chapter 9 puts it together." if chapter == 9 else
+             "Lit: the arrows between the parts, which chapter 9 joins, with their shapes. Ids are "
+             "(B, S) on the left and (B, T) on the right; embedded, (B, S, D) and (B, T, D); the "
+             "encoder's output, the memory, is (B, S, D); out of the decoder comes (B, T, D), out "
+             "of the linear layer (B, T, V)." if chapter == 9 else
              f"Lit: {CHAPTERS[chapter][1]}, built in chapter {chapter}.")
     return ("Map of the Transformer. Source tokens pass through embedding and positions into the "
             "encoder blocks; target tokens likewise into the decoder blocks, which also attend to "
@@ -72,8 +78,9 @@ def _legend(chapter: int | None) -> str:
                  + text(0, 33, CHAPTERS[chapter][1], 18, "start", LIT, font_weight=700))
         y = 70
     back = arrow((26, y + 52), (0, y + 52), color=PALETTE[1], dash="4 3")
-    done = "put together in this chapter" if chapter == 9 else "built in this chapter"
-    rows = [(panel(0, y - 8, 26, 16, True, 4), done),
+    done = ((arrow((0, y), (26, y), color=LIT, width=2.2), "joined in this chapter")
+            if chapter == 9 else (panel(0, y - 8, 26, 16, True, 4), "built in this chapter"))
+    rows = [done,
             (text(13, y + 26, "3", SMALL, fill=MUTED), "the chapter that builds it"),
             (back, "gradients, going back")]
     rows = rows if chapter is not None else rows[1:]
