@@ -168,11 +168,14 @@ def _plain(kind: str, fields: dict[str, Any]) -> Any:
 # Built anew.
 
 class _Bounded(np.random.Generator):
-    """A generator for a model of so many numbers: one that draws many more has wrong sizes."""
+    """A generator for a model of so many numbers: one that draws many more has wrong sizes.
+
+    Some more are right: a model with one table for all draws three, and keeps one.
+    """
 
     def __init__(self, size: int):
         super().__init__(np.random.PCG64(0))
-        self.size, self.left = size, 2 * size + 1_000_000
+        self.size, self.left = size, 8 * size + 1_000_000
 
     def standard_normal(self, size: Any = None, *args: Any, **options: Any) -> Any:
         self.left -= 1 if size is None else math.prod(map(int, np.atleast_1d(size)))

@@ -134,7 +134,7 @@ class Decoder(Module):
 
     def start(self, memory: Array, memory_mask: Array | None, max_len: int) -> list[BlockCache]:
         """What each block keeps while the model writes up to max_len tokens."""
-        check_blocks(self.blocks)
+        check_blocks([self, *self.blocks])
         return [block.start(memory, memory_mask, max_len) for block in self.blocks]
 
     def step(self, x: Array, caches: list[BlockCache]) -> Array:

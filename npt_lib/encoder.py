@@ -89,7 +89,7 @@ class Encoder(Module):
 
     def start(self, n_rows: int, max_len: int) -> list[Any]:
         """What each block keeps while a model without an encoder writes."""
-        check_blocks(self.blocks)
+        check_blocks([self, *self.blocks])
         return [block.start(n_rows, max_len) for block in self.blocks]
 
     def step(self, x: Array, pasts: list[Any]) -> Array:

@@ -179,12 +179,12 @@ def _generate(
 ) -> Array:
     """One token at a time for all rows; a row that has ended is filled with padding."""
     rules, max_len = rules_of(model, **options), check_count("max_len", max_len)
-    state = model.start(inputs, max_len)
+    state = _begin(model, inputs, max_len)
     last = state.last
     ended = np.zeros(len(last), bool)
     written = np.full((len(last), max_len), rules.pad_id)
     for n in range(max_len):
-        logits = rules.penalised(model.step(last, state), written[:, :n])
+        logits = rules.penalised(_step(model, last, state, ended), written[:, :n])
         scores = rules.allowed(logits, written[:, :n])                    # (B, V)
         last = np.where(ended, rules.pad_id, choose(scores))
         written[:, n] = last
@@ -192,6 +192,20 @@ def _generate(
         if ended.all():
             return written[:, :n + 1]
     return written
+
+
+def _begin(model: Any, inputs: Array, max_len: int) -> Any:
+    """The model's state before the first token; refuses inputs without rows."""
+    state = model.start(inputs, max_len)
+    if not len(state.last):
+        raise ValueError("There must be at least one row to write, got none.")
+    return state
+
+
+def _step(model: Any, last: Array, state: Any, over: Array) -> Array:
+    """The model's logits for one more token; those of rows that are over count for nothing."""
+    logits = model.step(last, state)
+    return np.where(over[:, None], logits.dtype.type(0), logits) if over.any() else logits
 
 
 def beam_search(
@@ -207,7 +221,8 @@ def beam_search(
 
     A beginning's score is its log-probability over ((5 + length) / 6) ** length_penalty. An
     answer that has ended is better than one that has not. width 1 is greedy. n_best asks for the
-    n best answers of each row, best first: (B, n, L). options: see ``Rules``.
+    n best answers of each row, best first: (B, n, L), padding alone where there are no more.
+    options: see ``Rules``.
     Built in chapter 10.
     """
     width = check_count("width", width)
@@ -216,16 +231,17 @@ def beam_search(
         raise ValueError(f"n_best must be at most width={width}, got {n}.")
     check_number("length_penalty", length_penalty, "from -100 to 100", lambda p: -100 <= p <= 100)
     rules, max_len = rules_of(model, **options), check_count("max_len", max_len)
-    state = model.start(inputs, max_len)
+    state = _begin(model, inputs, max_len)
     B = len(state.last)
     state.select(np.repeat(np.arange(B), width))          # each source, width times
     beams, last = Beams(B, width, length_penalty), state.last
     for _ in range(max_len):
         written = beams.ids.reshape(B * width, -1)
-        logp = _log_probs(rules.penalised(model.step(last, state), written))
+        logits = _step(model, last, state, beams.over())
+        logp = _log_probs(rules.penalised(logits, written))
         rows = beams.extend(rules.allowed(logp, written), rules)
         last = beams.ids[..., -1].ravel()
-        if beams.ended.all():
+        if beams.over().all():
             break
         state.select(rows)
     best = beams.best(n)
@@ -269,6 +285,10 @@ class Beams:
         best = np.argsort(-rank, axis=-1, kind="stable")[:, :new.shape[1]]
         self.answers = np.take_along_axis(ids, best[..., None], axis=1)
         self.answer_rank = np.take_along_axis(rank, best, axis=1)
+
+    def over(self) -> Array:
+        """Which beginnings (B * width,) have ended, or have no chance."""
+        return (self.ended | (self.logp == -np.inf)).ravel()
 
     def rank(self, logp: Array, length: Array) -> Array:
         return logp / ((5 + length) / 6) ** self.length_penalty

@@ -22,9 +22,8 @@ def cross_entropy(
     Backward: called without an argument, returns dlogits = (p - wanted) / count; 0 at padding.
     Built in chapter 10.
     """
-    targets, e = _check(logits, targets, pad_id), check_share("label_smoothing", label_smoothing)
-    V = logits.shape[-1]
-    real = np.ones(targets.shape, bool) if pad_id is None else targets != pad_id
+    targets, real = _check(logits, targets, pad_id)
+    V, e = logits.shape[-1], check_share("label_smoothing", label_smoothing)
     count = max(int(real.sum()), 1)                           # all padding: a loss of 0
     z, ids = logits[real], targets[real]                      # (N, V), (N,): real tokens only
     here = (np.arange(len(ids)), ids)
@@ -48,8 +47,8 @@ def cross_entropy(
     return loss, backward
 
 
-def _check(logits: Array, targets: Any, pad_id: int | None) -> Array:
-    """The targets as an array of ids, one for each row of logits."""
+def _check(logits: Array, targets: Any, pad_id: int | None) -> tuple[Array, Array]:
+    """The targets as an array of ids, one for each row of logits, and which are no padding."""
     check_floats("cross_entropy", logits)
     targets = as_ids("target", targets)
     if logits.shape[:-1] != targets.shape or logits.shape[-1] < 1:
@@ -57,4 +56,6 @@ def _check(logits: Array, targets: Any, pad_id: int | None) -> Array:
                          f"got {logits.shape} and {targets.shape}.")
     if pad_id is not None:
         check_count("pad_id", pad_id, -1)
-    return check_ids("target", targets, logits.shape[-1])
+    real = np.full(targets.shape, True) if pad_id is None else targets != pad_id
+    check_ids("target", targets[real], logits.shape[-1])      # what pads need not be a token
+    return targets, real

@@ -8,7 +8,7 @@ from npt_lib.dot_product_attention import attention, attention_at_once, causal_m
 from npt_lib.layers import Linear
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.norm import Dropout
-from npt_lib.require import check_axes, check_count, check_heads, check_sequence
+from npt_lib.require import check_attention, check_axes, check_count, check_heads, check_sequence
 
 
 def split_heads(x: Array, n_heads: int) -> Array:
@@ -49,6 +49,7 @@ class KVCache:
     """
 
     def __init__(self, n_rows: int, n_heads: int, max_len: int, d_head: int, dtype: np.dtype):
+        n_rows, max_len = check_count("n_rows", n_rows, 0), check_count("max_len", max_len, 0)
         shape = n_rows, n_heads, max_len, d_head
         self.keys, self.values, self.length = np.empty(shape, dtype), np.empty(shape, dtype), 0
 
@@ -112,6 +113,7 @@ class SelfAttention(Module):
 
     def step(self, x: Array, cache: KVCache) -> Array:
         """The next positions alone, (B, T, D): they attend to the cache and to themselves."""
+        check_sequence("SelfAttention", x, self.out.W.shape[1])
         q, k, v = split_parts(self.qkv(x), 3, self.n_heads)
         keys, values = cache.append(k, v)
         T, S = q.shape[2], keys.shape[2]
@@ -164,7 +166,9 @@ class CrossAttention(Module):
 
     def start(self, memory: Array, mask: Array | None) -> "MemoryCache":
         """The keys and values of a memory, computed once for all that will be written."""
+        check_sequence("CrossAttention's memory", memory, self.out.W.shape[1])
         keys, values = split_parts(self.kv(memory), 2, self.n_heads)
+        check_attention(keys[..., :1, :], keys, values, mask)     # of one position at a time
         return MemoryCache(keys, values, mask)
 
     def step(self, x: Array, cache: "MemoryCache") -> Array:
@@ -236,7 +240,7 @@ def step_cross(attn: Any, x: Array, cache: Any) -> Array:
 
 
 def check_blocks(blocks: list[Any]) -> None:
-    """Refuse to write with a block whose step would not do what its forward does."""
+    """Refuse to write with a block, stack or model whose step does not do what its forward does."""
     for block in blocks:
         if not has_step(block):
             raise ValueError(f"{type(block).__name__} has a forward of its own, so it needs a step "

@@ -107,8 +107,8 @@ def is_plain(x: Any) -> bool:
 
 
 def check_floats(name: str, x: Array) -> None:
-    if type(x) is np.ndarray and x.dtype.char in "fd" and x.ndim:      # nearly always, and quick
-        return
+    if type(x) is np.ndarray and x.dtype.char in "fd" and x.dtype.isnative and x.ndim:
+        return                                            # nearly always, and quick
     if not is_plain(x) or x.dtype not in FLOATS:
         raise ValueError(f"{name} needs an array of float32 or float64, got {described(x)}.")
     if x.ndim == 0:

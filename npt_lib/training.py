@@ -30,7 +30,15 @@ from npt_lib.optim import SGD, Adam, by_name, clip_gradients
 from npt_lib.parallel.data_parallel import DataParallel
 from npt_lib.parallel.memory import reuse_memory
 from npt_lib.parallel.threads import check_threads, threads
-from npt_lib.require import check_count, check_flag, check_number, check_rng, described, is_plain
+from npt_lib.require import (
+    check_callable,
+    check_count,
+    check_flag,
+    check_number,
+    check_rng,
+    described,
+    is_plain,
+)
 from npt_lib.tokenizer import Tokenizer
 
 Batch = tuple[Array, ...]
@@ -263,8 +271,8 @@ class History:
 
     def best_is_last(self) -> bool:
         """Whether the newest evaluation has the lowest loss so far."""
-        losses = [evaluation.loss for evaluation in self.evaluations]
-        return losses[-1] < min(losses[:-1], default=np.inf)
+        *before, last = [evaluation.loss for evaluation in self.evaluations]
+        return last < min([x for x in before if not math.isnan(x)], default=math.inf)
 
     def state_dict(self) -> dict[str, Array]:
         return {"json": np.array(json.dumps(asdict(self)))}
@@ -301,11 +309,14 @@ def train(
     steps, and at the end, validation arrays are evaluated and the run is saved to path, the model
     with the lowest validation loss beside it, as name.best.npz. With resume, a run found at path
     goes on where it stopped, bit for bit; batches that have no state_dict must be those from the
-    beginning: as many as there were steps are left out. n_threads computes each batch in so many
-    parts at once (for large models). Built in chapter 10. For memory on Linux, see keep_memory.
+    beginning, by a generator of their own: as many as there were steps are left out. n_threads
+    computes each batch in so many parts at once (for large models). Built in chapter 10. For
+    memory on Linux, see keep_memory.
     """
     n_steps, every = check_count("n_steps", n_steps), check_count("every", every)
     _check_parts(model, optimizer, batches, rng, loss_options)
+    if schedule is not None:
+        check_callable("schedule", schedule)
     run = _Run(model, optimizer, batches, rng, validation, path, tokenizers)
     run.check()
     history = run.go_on() if check_flag("resume", resume) and run.exists() else run.history
@@ -451,6 +462,9 @@ def _check_parts(
     if others:
         raise ValueError(f"The optimizer must have been given parameters of this model, "
                          f"but {others[0]} is none of them.")
+    if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
+        raise ValueError(f"batches must be something to go through, such as Batches or a list, "
+                         f"got {described(batches)}.")
     _check_pad_id(model, batches)
     try:
         inspect.signature(model.loss).bind(None, rng, **loss_options)

@@ -12,6 +12,7 @@ from npt_lib.encoder import Encoder
 from npt_lib.generate import DecodingState, greedy
 from npt_lib.loss import cross_entropy
 from npt_lib.module import Array, Backward, Module, Rng
+from npt_lib.multi_head_attention import check_blocks
 from npt_lib.require import (
     as_ids,
     check_count,
@@ -165,6 +166,7 @@ class Transformer(Module):
         self, src: Array, max_len: int | None = None, src_mask: Array | None = None
     ) -> DecodingState:
         """Encode the sources once, ready to write up to max_len tokens, one at a time."""
+        check_blocks([self])
         room = self.config.max_len if max_len is None else check_count("max_len", max_len)
         check_length(room, self.config.max_len)
         memory = self.encode(src, src_mask=src_mask)

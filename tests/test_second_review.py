@@ -366,3 +366,148 @@ def test_a_run_goes_on_with_its_parameters_in_the_same_order(tmp_path):
     with pytest.raises(ValueError, match="parameters"):
         run(lambda own: sorted(own, reverse=True), 6, resume=True)
     assert len(run(sorted, 6, resume=True).loss) == 6
+
+
+# What a second cold trial found.
+
+def test_a_large_vocabulary_with_one_table_is_saved(tmp_path):
+    """The model draws three tables of which it keeps one: load must let it."""
+    config = npt.Config(200_000, 200_000, d_model=8, n_heads=1, d_ff=1, n_layers=1,
+                        share_embeddings=True, tie_embeddings=True)
+    model = npt.Transformer(config, np.random.default_rng(0))
+    npt.save(tmp_path / "model.npz", model)
+    again = npt.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.unembed.table.value, model.unembed.table.value)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: npt.softmax(x), lambda x: npt.attention(x, x, x), lambda x: npt.LayerNorm(8)(x),
+    lambda x: npt.cross_entropy(x, np.zeros((2, 3), int)),
+])
+@pytest.mark.parametrize("dtype", [">f4", ">f8"])
+def test_numbers_of_another_machine_are_refused_in_our_words(call, dtype):
+    with pytest.raises(ValueError, match=rf"needs an array of float32 or float64, got {dtype}"):
+        call(X.astype(dtype))
+
+
+@pytest.mark.parametrize("pad_id", [-1, 99])
+def test_targets_may_be_padded_with_what_is_no_token(pad_id):
+    logits = RNG.standard_normal((2, 3, 5))
+    targets = np.array([[1, 4, pad_id], [0, pad_id, pad_id]])
+    loss, backward = npt.cross_entropy(logits, targets, pad_id, label_smoothing=0.1)
+    real = targets != pad_id
+    wanted, rows_backward = npt.cross_entropy(logits[real], targets[real], label_smoothing=0.1)
+    assert loss == wanted
+    np.testing.assert_array_equal(backward()[real], rows_backward())
+    assert not backward()[~real].any()
+    with pytest.raises(ValueError, match="target id -2 is outside"):
+        npt.cross_entropy(logits, np.where(real, -2, pad_id), pad_id)
+
+
+class Counter(npt.Module):
+    """Writes one more than the token before."""
+
+    def start(self, prompt, max_len):
+        return npt.DecodingState([], prompt[:, -1])
+
+    def step(self, ids, state):
+        return np.eye(9)[ids + 1]
+
+
+@pytest.mark.parametrize("write", [npt.greedy, npt.beam_search])
+def test_no_rows_to_write_are_refused(write):
+    assert write(Counter(), np.array([[3], [4]]), 2).tolist() == [[4, 5], [5, 6]]
+    with pytest.raises(ValueError, match="There must be at least one row to write, got none"):
+        write(Counter(), np.zeros((0, 1), int), 2)
+
+
+class OtherEncoder(npt.Encoder):
+    def forward(self, x, mask=None, rng=None):
+        y, backward = super().forward(x, mask, rng)
+        return x + y, lambda dy: dy + backward(dy)
+
+
+class OtherDecoder(npt.Decoder):
+    def forward(self, *inputs):
+        return super().forward(*inputs)
+
+
+class OtherModel(npt.Transformer):
+    def forward(self, *inputs, **options):
+        return super().forward(*inputs, **options)
+
+
+class OtherModelThatWrites(OtherModel):
+    step = npt.Transformer.step
+
+
+@pytest.mark.parametrize("kind, start", [
+    (OtherEncoder, lambda stack: stack.start(2, 5)),
+    (OtherDecoder, lambda stack: stack.start(X, None, 5)),
+    (OtherModel, lambda model: model.start(SRC)),
+])
+def test_a_stack_or_model_with_another_forward_needs_a_step_of_its_own(kind, start):
+    """Its step would write what the old forward says, without a word."""
+    with pytest.raises(ValueError, match=f"{kind.__name__} has a forward of its own, so it needs"):
+        start(kind(small.CONFIG, np.random.default_rng(0)))
+    OtherModelThatWrites(small.CONFIG, np.random.default_rng(0)).start(SRC)
+
+
+SELF, CROSS = npt.SelfAttention(8, 2, RNG), npt.CrossAttention(8, 2, RNG)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: SELF.start(-1, 3), "n_rows must be a whole number of at least 0, got -1."),
+    (lambda: SELF.start(2, 3.5), "max_len must be a whole number of at least 0, got 3.5."),
+    (lambda: SELF.step(X[:, 0], SELF.start(2, 3)), "SelfAttention needs axes (B, T, D), "
+                                                   "got shape (2, 8)."),
+    (lambda: CROSS.start(X[0], None), "CrossAttention's memory needs axes (B, T, D), "
+                                      "got shape (3, 8)."),
+    (lambda: CROSS.start(X, np.ones((2, 3), bool)),
+     "mask (2, 3) does not broadcast to scores (B, H, T, S) = (2, 2, 1, 3)."),
+    (lambda: CROSS.start(X, np.ones((2, 1, 3), bool)),
+     "mask (2, 1, 3) is ambiguous for scores of shape (2, 2, 1, 3): "
+     "give it 2 axes or 4, of size 1 where all are alike."),
+    (lambda: npt.train(MODEL, npt.Adam(MODEL.parameters()), [], None, 1, schedule=0.1),
+     "schedule must be a function, got float."),
+    (lambda: npt.train(MODEL, npt.Adam(MODEL.parameters()), None, None, 1),
+     "batches must be something to go through, such as Batches or a list, got NoneType."),
+])
+def test_what_ended_in_the_words_of_numpy_or_python(call, message):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("losses, best", [
+    ([np.nan, 0.5], True), ([0.5, np.nan], False), ([np.nan], False), ([0.4, np.nan, 0.3], True),
+    ([0.3, np.nan, 0.4], False), ([0.5, 0.5], False), ([0.5], True),
+])
+def test_an_evaluation_that_is_no_number_is_never_the_best(losses, best):
+    history = npt.History(evaluations=[npt.Evaluation(i, x) for i, x in enumerate(losses)])
+    assert history.best_is_last() == best
+
+
+class Grammar(npt.Module):
+    """4 is followed by 3, 3 by the end, and the end by nothing: not one token may be next."""
+
+    config = small.CONFIG
+
+    def start(self, prompt, max_len):
+        return npt.DecodingState([], prompt[:, -1])
+
+    def step(self, ids, state):
+        logits = np.full((len(ids), 6), -np.inf, np.float32)
+        for row, i in enumerate(ids):
+            if i in (3, 4):
+                logits[row, 2 if i == 3 else 3] = 0.0
+        return logits
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("write", [npt.greedy, npt.beam_search, lambda model, prompt, n: npt.sample(
+    model, prompt, n, np.random.default_rng(0))], ids=["greedy", "beam", "sample"])
+def test_what_comes_after_an_end_is_not_asked(write):
+    assert write(Grammar(), np.array([[3], [4]]), 5).tolist() == [[2, 0], [3, 2]]
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="token 1 needs a finite"):
+        write(Grammar(), np.array([[3], [5]]), 5)
