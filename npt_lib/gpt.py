@@ -12,7 +12,7 @@ from npt_lib.encoder import Encoder
 from npt_lib.generate import DecodingState
 from npt_lib.loss import cross_entropy
 from npt_lib.module import Array, Backward, Module, Rng
-from npt_lib.multi_head_attention import SelfAttention
+from npt_lib.multi_head_attention import SelfAttention, check_blocks
 from npt_lib.require import as_ids, check_count, check_ids, check_length, check_rows
 from npt_lib.transformer import InputEmbedding
 
@@ -92,6 +92,7 @@ class GPT(Module):
 
     def start(self, prompt: Array, max_len: int) -> DecodingState:
         """Read a prompt (B, T), all rows equally long, at once; ready to write max_len ids."""
+        check_blocks([self])
         prompt, max_len = self._check(prompt), check_count("max_len", max_len)
         if (prompt == self.config.pad_id).any():
             raise ValueError("a prompt needs rows of one length, without padding.")

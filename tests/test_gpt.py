@@ -80,6 +80,18 @@ def test_untied_and_scaled_are_choices():
     assert model.unembed.table is not model.embed.tokens.table and model.embed.scale == 4.0
 
 
+class Louder(npt.GPT):
+    def forward(self, ids, rng=None):
+        logits, backward = super().forward(ids, rng)
+        return 2 * logits, lambda dlogits: backward(2 * dlogits)
+
+
+def test_a_changed_forward_does_not_write_by_the_old_step():
+    model = Louder(CONFIG, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="Louder"):
+        npt.greedy(model, prompt(), 3)
+
+
 @pytest.mark.parametrize(("call", "words"), [
     (lambda m: m(np.zeros((2, 13), int)), "max_len"),
     (lambda m: m(np.zeros(4, int)), r"\(batch, length\)"),
