@@ -106,3 +106,14 @@ def test_a_changed_forward_does_not_write_by_the_old_step():
 def test_wrong_inputs_are_named(model, call, words):
     with pytest.raises(ValueError, match=words):
         call(model)
+
+
+def test_the_example_counts_bits_right():
+    """Four letters, each as often: two bits by their frequency, none once the one before is known."""
+    from examples.language_model import bits_per_byte, by_counts
+
+    train, test = b"abcd" * 5000, b"abcd" * 50
+    assert by_counts(train, test, 0) == pytest.approx(2, abs=0.01)
+    assert by_counts(train, test, 1) == pytest.approx(0, abs=0.02)
+    tokenizer = npt.BytePairTokenizer()
+    assert bits_per_byte(np.log(2), ["abc", "dé"], tokenizer) == pytest.approx(1)
