@@ -109,7 +109,7 @@ def test_wrong_inputs_are_named(model, call, words):
 
 
 def test_the_example_counts_bits_right():
-    """Four letters, each as often: two bits by their frequency, none once the one before is known."""
+    """Four letters, each as often: two bits by frequency, none once the one before is known."""
     from examples.language_model import bits_per_byte, by_counts
 
     train, test = b"abcd" * 5000, b"abcd" * 50
