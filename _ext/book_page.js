@@ -20,7 +20,28 @@
     // copying is for the pointer: by keyboard it would be fifty stops a chapter
     each(".copybtn", function (e) { e.tabIndex = -1; });
     each("svg.npt-fig", oneStop);
+    bets();
   });
+
+  // A bet is one stop: Look also opens the outputs that wait between the question and itself.
+  function bets() {
+    var waiting = [];
+    each("article blockquote, article details", function (e) {
+      var summary = e.querySelector("summary");
+      if (e.tagName === "BLOCKQUOTE") {
+        if (/^Predict/.test(e.textContent.trim())) waiting = [];
+      } else if (e.classList.contains("below-input")) {
+        waiting.push(e);
+      } else if (summary && summary.textContent.trim() === "Look") {
+        var outputs = waiting;
+        waiting = [];
+        outputs.forEach(function (output) { output.querySelector("summary").tabIndex = -1; });
+        e.addEventListener("toggle", function () {
+          if (e.open) outputs.forEach(function (output) { output.open = true; });
+        });
+      }
+    });
+  }
 
   // The links of a drawing are one stop; the arrow keys go from link to link.
   function oneStop(drawing) {

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -62,9 +63,22 @@ def drop_icon_script(app, error):
             file.write_text("")
 
 
+PRELOADED = re.compile(r'<link rel="preload" as="font"[^>]*/fa-(?:brands|regular)-[^>]*>\n?')
+
+
+def drop_early_fonts(app, error):
+    """The theme fetches three icon fonts before the text; two of them hardly any page shows."""
+    if error is None and app.builder.format == "html":
+        for file in Path(app.outdir).rglob("*.html"):
+            html = file.read_text("utf8")
+            if PRELOADED.search(html):
+                file.write_text(PRELOADED.sub("", html), "utf8")
+
+
 def setup(app):
     app.connect("config-inited", repository, priority=100)
     app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("build-finished", drop_icon_script)
+    app.connect("build-finished", drop_early_fonts)
     app.add_js_file(None, body=(HERE / "book_page.js").read_text("utf8"), priority=50)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
