@@ -47,6 +47,17 @@ def test_a_chapter_has_at_most_60_tab_stops_before_its_exercises(at, chapter):
     assert at(chapter).evaluate(STOPS) <= 60
 
 
+def test_look_opens_the_output_of_its_bet(at):
+    page = at("02_attention.html")
+    outputs = page.locator("article details.below-input:has(> summary[tabindex='-1'])")
+    assert outputs.count() >= 2 and not outputs.evaluate_all("all => all.some(e => e.open)")
+    for look in page.get_by_text("Look", exact=True).and_(page.locator("summary")).all():
+        look.focus()
+        page.keyboard.press("Enter")
+    page.wait_for_function("""() => [...document.querySelectorAll("article details.below-input")]
+        .filter(e => e.querySelector("summary").tabIndex < 0).every(e => e.open)""")
+
+
 def test_the_map_is_one_stop_and_the_arrows_go_through_it(at):
     page = at("02_attention.html")
     links = page.locator("svg.npt-fig a")
