@@ -135,9 +135,9 @@ EXERCISES = [
     ),
     code(
         "2.3",
-        "Write attend(q, k, v, mask): masked attention with 1 more in softmax's denominator, so "
-        "that a query may take nothing. A score of 1000 must not overflow; a NaN that comes in "
-        "must come out.",
+        "Write attend_or_not(q, k, v, mask): masked attention with 1 more in softmax's "
+        "denominator, so that a query may take nothing. A score of 1000 must not overflow; a NaN "
+        "that comes in must come out.",
         attend,
         cases=[few, huge, (*qkv(2), some), (*qkv(), some[0]), (*qkv(2, 4), some[:, None]),
                (*broken, some)],
