@@ -41,9 +41,9 @@ def whole_rows(logits, targets, pad_id):
     return float((right(logits, targets) | (targets == pad_id)).all(axis=1).mean())
 
 
-def adam(square=lambda grad: grad**2, correct=(True, True), keep=False, size=None):
+def adam(square=lambda grad: grad**2, correct=(True, True), keep=False,
+         size=lambda u: np.sqrt(u) + 1e-9):
     """Adam's step for one array, with what a mistake changes in it."""
-    size = size or (lambda u: np.sqrt(u) + 1e-9)
 
     def step(value, grad, m, u, n, lr):
         m, u = 0.9 * m + 0.1 * grad, 0.98 * u + 0.02 * square(grad)
