@@ -95,6 +95,8 @@ def test_paper_is_light_also_from_dark_mode(at):
     page.wait_for_function("document.documentElement.dataset.theme === 'light'")
     assert sum(rgb(page.evaluate(look))) < 3 * 80
     assert page.locator("article details:not(.above-input):not([open])").count() == 0
+    assert page.locator("article .below-input > summary:visible").count() == 0
+    assert page.locator("article .above-input:not([open]):visible").count() == 0
     page.emulate_media(media="screen", color_scheme="dark")
     page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
 
