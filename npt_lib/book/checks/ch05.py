@@ -106,8 +106,8 @@ def all_plus(dy, x, t):
 EXERCISES = [
     predict(
         "5.1",
-        "table is (11, 5), ids is (2, 7), and dy, the gradient at the embedding's output, is "
-        "(2, 7, 5). What is the shape of dtable?",
+        "table is (11, 5), ids is (2, 7), and dx, the gradient of x = table[ids], is (2, 7, 5). "
+        "What is the shape of dtable?",
         (11, 5),
         mistakes=[
             Mistake("that is the gradient of the output", (2, 7, 5),
@@ -122,7 +122,7 @@ EXERCISES = [
     ),
     predict(
         "5.2",
-        "x is (2, 7, 5) and table is (11, 5). Which shape has\nx[:, -1:] @ table.T?",
+        "x is (2, 7, 5) and table is (11, 5). What is the shape of\nx[:, -1:] @ table.T?",
         (2, 1, 11),
         mistakes=[
             Mistake("the axis of places is gone", (2, 11),
