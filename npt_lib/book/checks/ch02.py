@@ -101,8 +101,7 @@ scores = rng.standard_normal((2, 3, 5))
 EXERCISES = [
     predict(
         "2.1",
-        "The query is (0, 2). The keys are (1, 0), (3, 0) and (-2, 0), their values 2, 4 and 9. "
-        "What is the output?",
+        "The output is one number.",
         5,
         mistakes=[
             Mistake("that is the value of the longest key", 4,
@@ -115,8 +114,7 @@ EXERCISES = [
     ),
     predict(
         "2.2",
-        "windows is (8, 5, 7): heads, queries, keys. ids is (2, 7). What is the shape of "
-        "padding_mask(ids) & windows?",
+        "The shape is a tuple.",
         (2, 8, 5, 7),
         mistakes=[
             Mistake("the windows alone, without the sentences", (8, 5, 7),
@@ -135,9 +133,9 @@ EXERCISES = [
     ),
     code(
         "2.3",
-        "Write attend_or_not(q, k, v, mask): masked attention with 1 more in softmax's "
-        "denominator, so that a query may take nothing. A score of 1000 must not overflow; a NaN "
-        "that comes in must come out.",
+        "Write attend_or_not(q, k, v, mask): the y of masked attention with 1 more in "
+        "softmax's denominator. A score of 1000 must not overflow; a NaN that comes in must come "
+        "out.",
         attend,
         cases=[few, huge, (*qkv(2), some), (*qkv(), some[0]), (*qkv(2, 4), some[:, None]),
                (*broken, some)],
