@@ -47,19 +47,19 @@ gain, bias = rng.uniform(0.5, 2, 5), rng.standard_normal(5)
 EXERCISES = [
     predict(
         "6.1",
-        "x is (4, 7, 12), and layer norm divides it by std. What is the shape of std?",
-        (4, 7, 1),
+        "x is (4, 1, 12). What is the shape of x - x.mean(axis=-1), without keepdims?",
+        (4, 4, 12),
         mistakes=[
-            Mistake("the axis of the mean is gone", (4, 7),
-                    "Lined up from the right, what would 7 meet in x?"),
-            Mistake("that is the shape of the gain", (12,),
-                    "Which words share their gain, and do they share their variance?"),
-            Mistake("the statistics run over the words of a sentence", (4, 1, 12),
-                    "May a word's norm depend on how many words follow it?"),
-            Mistake("the statistics run over the batch", (1, 7, 12),
-                    "May a sentence notice which others are in its batch?"),
-            Mistake("one for every number", (4, 7, 12),
-                    "How many numbers does one variance summarise?"),
+            Mistake("that would be right with keepdims", (4, 1, 12),
+                    "Which shape has the mean, and with which axes of x does it line up, from "
+                    "the right?"),
+            Mistake("that is the shape of the mean", (4, 1),
+                    "Its last axis has length 1. What does NumPy do with such an axis?"),
+            Mistake("the mean lines up from the left", (4, 12),
+                    "How many axes has x, and can a difference have fewer?"),
+            Mistake("the 4 of the mean has met the wrong axis of x", (4, 12, 12),
+                    "From the right, the mean's axes are 1, then 4. Which axis of x does the 4 "
+                    "meet?"),
         ],
     ),
     predict(
