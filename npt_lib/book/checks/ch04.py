@@ -83,8 +83,8 @@ EXERCISES = [
     ),
     code(
         "4.3",
-        "Write leaky_relu(x, slope): x where x > 0, slope * x elsewhere, with\n"
-        "its backward under it. backward(dy) returns dx.",
+        "Write leaky_relu(x, slope): y is x where x > 0, slope * x elsewhere.\n"
+        "Return y, backward, as relu does.",
         leaky(bent, lambda dy, x, slope: np.where(x > 0, 1, slope)),
         cases=[(x, 0.5), (x, -0.5), (x, 3.0)],
         mistakes=[
@@ -117,7 +117,7 @@ EXERCISES = [
         mistakes=[
             Mistake("dh forgets where ReLU was flat", gate(lambda dy, h, g: dy * g, right_dg),
                     "Where h is negative, does y change when h does?"),
-            Mistake("dh forgets the gate", gate(lambda dy, h, g: dy * (h > 0), right_dg),
+            Mistake("dh forgets g", gate(lambda dy, h, g: dy * (h > 0), right_dg),
                     "In y = ReLU(h) * g, by what is a change of ReLU(h) multiplied?"),
             Mistake("the sign is asked of g", gate(lambda dy, h, g: dy * g * (g > 0), right_dg),
                     "Which of the two went through ReLU?"),
