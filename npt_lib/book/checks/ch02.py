@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from npt_lib.book.exercises import Mistake, code, derive, mend, predict
+from npt_lib.book.checks.judge import TO_DO
+from npt_lib.book.exercises import Exercise, Mistake, Verdict, code, derive, mend, predict
 from npt_lib.dot_product_attention import attention, causal_mask, padding_mask
 
 rng = np.random.default_rng(2)
@@ -98,6 +99,16 @@ def total(s):
 ids = np.array([[4, 5, 6, 7, 8, 9, 3], [4, 5, 6, 8, 0, 0, 0], [4, 9, 0, 0, 0, 0, 0]])
 scores = rng.standard_normal((2, 3, 5))
 
+
+class FindYourself(Exercise):
+    """Until something is changed, only how many values differ is told: the first names a bug."""
+
+    def verdict(self, status: str, *lines: str) -> Verdict:
+        if status == TO_DO:
+            lines = tuple(line.partition(" The first is at")[0] for line in lines)
+        return super().verdict(status, *lines)
+
+
 EXERCISES = [
     predict(
         "2.1",
@@ -134,8 +145,8 @@ EXERCISES = [
     code(
         "2.3",
         "Write attend_or_not(q, k, v, mask): the y of masked attention with 1 more in "
-        "softmax's denominator. A score of 1000 must not overflow; a NaN that comes in must come "
-        "out.",
+        "softmax's denominator. A score of 1000 must not overflow; a NaN in a score that counts "
+        "must come out.",
         attend,
         cases=[few, huge, (*qkv(2), some), (*qkv(), some[0]), (*qkv(2, 4), some[:, None]),
                (*broken, some)],
@@ -178,7 +189,7 @@ EXERCISES = [
                     "Which weight does a score of 0 get: is exp(0) nothing?"),
         ],
     ),
-    mend(
+    FindYourself(**vars(mend(
         "2.4",
         "Mend window_mask(ids, width): boolean, (B, 1, T, S), True where a word may attend to "
         "itself and the width - 1 words before it, but never to padding (id 0), wherever it "
@@ -222,7 +233,7 @@ EXERCISES = [
             Mistake("no axis for the heads", lambda ids, width: window_mask(ids, width)[:, 0],
                     "Which four axes do the scores have?"),
         ],
-    ),
+    ))),
     derive(
         "2.5",
         "Write square_share_backward(dy, s): the gradient with respect to s of "
