@@ -80,13 +80,13 @@ def norm_of(*grads):
     return np.sqrt(sum((g**2).sum() for g in grads))
 
 
-def clip(dw, db, limit):
+def clip_two(dw, db, limit):
     factor = min(1.0, limit / norm_of(dw, db))
     return dw * factor, db * factor
 
 
 def one_by_one(dw, db, limit):
-    return clip(dw, 0 * db, limit)[0], clip(0 * dw, db, limit)[1]
+    return clip_two(dw, 0 * db, limit)[0], clip_two(0 * dw, db, limit)[1]
 
 
 def always_scaled(dw, db, limit):
@@ -142,8 +142,8 @@ EXERCISES = [
     ),
     predict(
         "10.2",
-        "Beam search of width 4 over 3 sources, with 11 tokens. Which shape have the logits that "
-        "model.step returns?",
+        "Beam search of width 4 over 3 sources; the target vocabulary has 11 tokens. Which shape "
+        "have the logits that model.step returns?",
         (12, 11),
         mistakes=[
             Mistake("one row for each source", (3, 11),
@@ -204,9 +204,9 @@ EXERCISES = [
     ),
     code(
         "10.5",
-        "Write clip(dw, db, limit): a tuple of two new arrays, scaled so that the norm of both "
-        "together is at most limit.",
-        clip,
+        "Write clip_two(dw, db, limit): a tuple of two new arrays, scaled so that the norm of "
+        "both together is at most limit.",
+        clip_two,
         cases=[(np.array([[2., 0, 2], [0, 1, 0]]), np.array([0., 4]), 1.0),
                (np.array([[2., 0, 2], [0, 1, 0]]), np.array([0., 4]), 10.0)],
         outputs=("dw", "db"),
