@@ -87,19 +87,29 @@ class Adam:
         mean, square, new = self.mean[place], self.square[place], np.empty_like(value)
         for i in range(0, len(new), STRETCH):                 # pieces that fit in the cache
             piece = slice(i, i + STRETCH)
-            change = self._change(grad[piece], mean[piece], square[piece])
-            change *= rate
+            change = self._change(grad[piece], mean[piece], square[piece], rate)
             np.subtract(value[piece], change, out=new[piece])
         set_values(some, new)
 
-    def _change(self, grad: Array, mean: Array, square: Array) -> Array:
-        """Both running means moved on, in place; returns the one over the root of the other."""
+    def _change(self, grad: Array, mean: Array, square: Array, rate: float) -> Array:
+        """Both running means moved on, in place; returns rate times the one over the other's root.
+
+        Bias correction divides each mean by one number, which can wait to the end.
+        """
         b1, b2 = self.betas
-        mean += (1 - b1) * (grad - mean)
-        square += (1 - b2) * (grad * grad - square)
-        spread = np.sqrt(square / (1 - b2**self.n_steps))
-        spread += self.eps
-        return mean / (1 - b1**self.n_steps) / spread
+        unbiased = math.sqrt(1 - b2**self.n_steps)
+        change = (1 - b1) * grad
+        mean *= b1
+        mean += change
+        np.multiply(grad, grad, out=change)
+        change *= 1 - b2
+        square *= b2
+        square += change
+        np.sqrt(square, out=change)
+        change += self.eps * unbiased
+        np.divide(mean, change, out=change)
+        change *= rate * unbiased / (1 - b1**self.n_steps)
+        return change
 
     def _decayed(self, p: Parameter, rate: float) -> Array:
         decays = self.weight_decay and p.value.ndim > 1

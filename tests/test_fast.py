@@ -381,6 +381,19 @@ def test_a_step_changes_no_array_that_was_handed_out(name, stretch):
     assert not any(np.shares_memory(a, b) for i, a in enumerate(values) for b in values[:i])
 
 
+def test_a_backward_from_before_a_step_is_that_of_its_own_forward():
+    rng = np.random.default_rng(0)
+    layer, x, dy = npt.Linear(3, 4, rng), rng.standard_normal((5, 3)), rng.standard_normal((5, 4))
+    optimizer = npt.SGD(layer.parameters(), lr=1.0)
+    for _ in range(3):
+        W = layer.W.value.copy()
+        _, backward = layer.forward(x)
+        layer.W.grad, layer.b.grad = np.ones((3, 4), np.float32), np.ones(4, np.float32)
+        optimizer.step()
+        np.testing.assert_array_equal(backward(dy), dy @ W.T)
+        layer.zero_grad()
+
+
 @by_optimizer
 def test_a_state_goes_into_another_optimizer_of_other_stretches(name, monkeypatch):
     make, _, options = OPTIMIZERS[name]
