@@ -105,7 +105,8 @@ EXERCISES = [
         mistakes=[
             Mistake("the last join is not used", 3,
                     "After the second join, what stands behind the b?"),
-            Mistake("only the first join is used", 4, "Which neighbours does the second join meet?"),
+            Mistake("only the first join is used", 4,
+                    "Which neighbours does the second join meet?"),
             Mistake("those are the letters", 6, "Which two letters are joined first?"),
         ],
     ),
@@ -150,8 +151,8 @@ EXERCISES = [
     ),
     code(
         "11.5",
-        "Write previous(w): for attention weights (H, T, T), the weight that each head gives to the "
-        "token before, averaged over the places that have one; (H,).",
+        "Write previous(w): for attention weights (H, T, T), the weight that each head gives to "
+        "the token before, averaged over the places that have one; (H,).",
         previous,
         cases=[(by_hand,), (causal(3, 5),), (causal(2, 7),)],
         mistakes=[

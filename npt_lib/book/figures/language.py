@@ -75,9 +75,10 @@ def _plus(x: float, y: float) -> str:
 
 def _gone() -> str:
     """What chapter 9 had and this model has not: outlines alone."""
-    dash = {"stroke": MUTED, "stroke_dasharray": "4 4", "stroke_width": 1.3}
-    out = rect(0, 300, 200, FOOT - 300, rx=10, **dash)
-    out += rect(LEFT, 530, WIDE, 32, rx=7, **dash) + rect(LEFT, 580, WIDE, 28, rx=7, **dash)
+    places = [(0, 300, 200, FOOT - 300, 10), (LEFT, 530, WIDE, 32, 7), (LEFT, 580, WIDE, 28, 7)]
+    out = "".join(rect(x, y, width, height, stroke=MUTED, stroke_dasharray="4 4",
+                       stroke_width=1.3, rx=round_)
+                  for x, y, width, height, round_ in places)
     names = [(380, "Encoder"), (546, "Embed + position"), (594, "Source token ids")]
     out += "".join(text(100, y, name, 14.5, fill=MUTED) for y, name in names)
     out += text(100, 406, "and cross-attention", SMALL, fill=MUTED)
@@ -104,7 +105,8 @@ def _chapter(x: float, y: float, number: int) -> str:
 
 def visible(token: str) -> str:
     """A token with a sign for each space and each end of a line."""
-    return "".join(SIGNS.get(letter, letter) for letter in token)
+    return "".join(SIGNS.get(letter, letter if letter.isprintable() else "\ufffd")
+                   for letter in token)
 
 
 def token_boxes(rows: Sequence[Sequence[str]], alt: str) -> Picture:
@@ -129,6 +131,7 @@ def token_boxes(rows: Sequence[Sequence[str]], alt: str) -> Picture:
 def typed(words: str, alt: str, *, n_lines: int = 6) -> Picture:
     """A text as on a typewriter: the first lines of it, broken where they are too long."""
     lines: list[str] = []
+    words = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in words)
     for line in words.split("\n"):
         lines += [line[i:i + COLUMNS] for i in range(0, max(len(line), 1), COLUMNS)]
     body = rect(0, 0, CANVAS, 21 * n_lines + 12, SOFT, rx=6)
