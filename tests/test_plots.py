@@ -504,3 +504,37 @@ def test_importing_the_library_loads_no_matplotlib():
     code = "import sys, npt_lib; print({'matplotlib', 'ipywidgets', 'IPython'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_space_and_the_end_of_a_line_are_seen():
+    boxes = plots.token_boxes([["a", " b", "\n"], ["\x1f"]], "four tokens").svg
+    for shown in (">a<", ">␣b<", ">⏎<", ">\ufffd<"):
+        assert shown in boxes
+
+
+def test_tokens_go_on_in_the_next_line():
+    assert plots.token_boxes([["word"] * 30], "many").height > plots.token_boxes(
+        [["word"] * 3], "few").height
+
+
+def test_what_a_model_types_is_a_drawing_whatever_it_types():
+    drawn = plots.typed("a < b\n" + "x" * 60 + "\x00\n\nlast", "typed", n_lines=4)
+    tree.fromstring(drawn.svg)
+    assert drawn.svg.count("<text") == 4 and "last" not in drawn.svg
+
+
+def test_candidates_show_what_is_cut_away():
+    rows = [(" sum", 0.5, True, True), (" mean", 0.3, True, False), ("\n", 0.01, False, False)]
+    drawn = plots.candidates("Return the " * 9, rows, "three tokens").svg
+    tree.fromstring(drawn)
+    assert all(color in drawn for color in (PALETTE[2], PALETTE[0]))
+    assert ">…" in drawn and ">0.50<" in drawn and ">⏎<" in drawn
+
+
+def test_the_map_of_chapter_11_names_the_chapters_that_built_it():
+    drawn = plots.language_model_map("what is left").svg
+    tree.fromstring(drawn)
+    for words in ("Masked self-attention", "Feed-forward", "Unembedding", "Encoder",
+                  "and cross-attention"):
+        assert f">{words}<" in drawn
+    assert len(re.findall(r">(?:1|2|3|4|5|6|10)<", drawn)) == 12

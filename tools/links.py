@@ -125,12 +125,14 @@ def with_figures(texts: list[str], places: list[int]) -> list[str]:
 
 def with_map(texts: list[str], path: Path) -> list[str]:
     """A line under the heading of the map that leads where its drawing leads on the site."""
-    chapters = sorted(path.parent.glob("[01][0-9]_*.ipynb"))
-    if path not in chapters:
+    book = path.parent.parent if path.parent.name in BELOW else path.parent
+    ten, beyond = (sorted(folder.glob("[01][0-9]_*.ipynb")) for folder in (book, book / BELOW[1]))
+    if path not in [*ten, *beyond]:
         return texts
-    line = " · ".join(str(n) if other == path else f"[{n}]({other.name})"
-                      for n, other in enumerate(chapters, 1))  # fmt: skip
-    line = f'<a id="{CHAPTERS}"></a>To a chapter: {line} · [contents](contents.md)'
+    up = "" if path.parent == book else "../"
+    line = " · ".join(str(n) if other == path else f"[{n}]({up}{other.relative_to(book)})"
+                      for n, other in enumerate([*ten, *beyond], 1))  # fmt: skip
+    line = f'<a id="{CHAPTERS}"></a>To a chapter: {line} · [contents]({up}contents.md)'
     return [re.sub(r"^## The map.*$", f"\\g<0>\n\n{line}", t, count=1, flags=re.M) for t in texts]
 
 

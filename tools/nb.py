@@ -44,8 +44,9 @@ NEVER_COMPARED = {"image/jpeg", WIDGET_VIEW}
 
 
 def notebooks() -> list[Path]:
-    """Every notebook of the book: the chapters, then the solutions."""
-    return [*sorted(ROOT.glob("book/*.ipynb")), *sorted(ROOT.glob("book/solutions/*.ipynb"))]
+    """Every notebook of the book: the chapters, those beyond the ten, the solutions."""
+    return [path for folder in ("book", "book/beyond", "book/solutions")
+            for path in sorted((ROOT / folder).glob("*.ipynb"))]
 
 
 def execute(nb, folder: Path) -> None:

@@ -13,6 +13,7 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,13 +74,18 @@ def unicode(text: str) -> str:
 
 
 def contents() -> str:
-    """The chapters by title, each with its solutions."""
-    lines = []
-    for path in sorted(BOOK.glob("[01][0-9]_*.ipynb")):
+    """The chapters by title, each with its solutions; those beyond the ten in their own table."""
+    parts = {"The chapters": BOOK, "Beyond the ten": BOOK / "beyond"}
+    return "\n".join(line for name, folder in parts.items()
+                     for line in [f"| {name} | |", "|---|---|", *rows(folder), ""])  # fmt: skip
+
+
+def rows(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("[01][0-9]_*.ipynb")):
         first = "".join(json.loads(path.read_text("utf8"))["cells"][0]["source"])
         title = first.split("\n")[0].removeprefix("# ")
-        lines += [f"| [{title}]({path.name}) | [solutions](solutions/{path.name}) |"]
-    return "\n".join(["| The chapters | |", "|---|---|", *lines, ""])
+        yield (f"| [{title}]({path.relative_to(BOOK).as_posix()}) "
+               f"| [solutions](solutions/{path.name}) |")
 
 
 # terms

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 from tools.nb import dump, normalise  # noqa: E402
 
 BOOK = ROOT / "book"
-NAMED = re.compile(r"\[\d+ · [^\]]+\]\((\d\d_\w+\.ipynb)\)")
+NAMED = re.compile(r"\[\d+ · [^\]]+\]\(((?:beyond/)?\d\d_\w+\.ipynb)\)")
 
 
 def title(chapter: Path) -> str:

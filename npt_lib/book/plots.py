@@ -24,6 +24,7 @@ from .figures.arrays import column, heatmap, matrix, row
 from .figures.diagrams import flow, shapes
 from .figures.graphs import graph, tree
 from .figures.heads import multi_head
+from .figures.language import candidates, language_model_map, token_boxes, typed
 from .figures.loop import writing_loop, written
 from .figures.model_map import show_map
 from .figures.moves import broadcasting, move, product
@@ -33,10 +34,11 @@ from .figures.svg import CANVAS, FONT, INK, LINE, MUTED, PALETTE, Picture, fixed
 from .figures.tables import error_table, table
 from .figures.words import described_bars, described_lines, described_row, described_weights
 
-__all__ = ["axes", "bars", "broadcasting", "column", "described_bars", "described_lines",
-           "described_row", "described_weights", "error_table", "flow", "gradient_sizes", "graph",
-           "heatmap", "lines", "matrix", "move", "multi_head", "picture", "plane", "product", "row",
-           "shapes", "show", "show_map", "show_new", "show_source", "table", "tree", "valley",
+__all__ = ["axes", "bars", "broadcasting", "candidates", "column", "described_bars",
+           "described_lines", "described_row", "described_weights", "error_table", "flow",
+           "gradient_sizes", "graph", "heatmap", "language_model_map", "lines", "matrix", "move",
+           "multi_head", "picture", "plane", "product", "row", "shapes", "show", "show_map",
+           "show_new", "show_source", "table", "token_boxes", "tree", "typed", "valley",
            "writing_loop", "written"]
 
 DASHES = ["-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)), (0, (1, 2.5))]

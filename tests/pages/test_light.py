@@ -10,7 +10,8 @@ pytestmark = pytest.mark.pages
 if chromium() is None:
     pytest.skip("no Chromium on this machine", allow_module_level=True)
 
-CHAPTERS = sorted(p.name for p in (SITE / "book").glob("[01][0-9]_*.html"))
+CHAPTERS = [p.relative_to(SITE / "book").as_posix() for folder in ("book", "book/beyond")
+            for p in sorted((SITE / folder).glob("[01][0-9]_*.html"))]
 PACKED = (".woff2", ".png", ".zip")
 
 
