@@ -95,8 +95,9 @@ def main() -> None:
     tell(0)
     for done in range(0, options.steps, 100):
         n = min(100, options.steps - done)
-        npt.train(model, optimizer, batches, None, n, schedule=lambda step: npt.warmup_cosine(
-            step, RATE, 50, max(options.steps, 51)))
+        npt.train(model, optimizer, batches, None, n,
+                  schedule=lambda step, done=done: npt.warmup_cosine(
+                      done + step, RATE, 50, max(options.steps, 51)))
         tell(done + n)
 
     for prompt in PROMPTS:
