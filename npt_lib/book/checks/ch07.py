@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npt_lib.book.exercises import Mistake, code, derive, mend, predict
+from npt_lib.book.exercises import Mistake, derive, mend, predict
 from npt_lib.feed_forward import FeedForward
 from npt_lib.layers import Linear
 from npt_lib.module import Module
@@ -65,6 +65,21 @@ def stack_with(change):
 
 def run_stack(x, blocks):
     return stack_with(lambda ways: ways[::-1])(x, blocks)
+
+
+def bound_late(x, blocks):
+    """Every function of its list asks for the name way when it is called: the last block's."""
+    ways = []
+    for block in blocks:
+        x, way = block.forward(x)
+        ways.append(lambda dy: way(dy))  # noqa: B023 -- the bug to be found
+
+    def backward(dy):
+        for undo in reversed(ways):
+            dy = undo(dy)
+        return dy
+
+    return x, backward
 
 
 def emptied(x, blocks):
@@ -251,18 +266,16 @@ EXERCISES = [
                     "If one word of five rises by 1, by how much does the mean rise?"),
         ],
     ),
-    code(
+    mend(
         "7.4",
-        "Write run_stack(x, blocks) with its backward under it: each module reads what the one "
-        "before it wrote. backward must work as often as it is called.",
+        "Mend run_stack(x, blocks): its y is right, its dx is not. backward must work as often as "
+        "it is called.",
+        bound_late,
         run_stack,
         cases=[(np.array([[1.0, 2]]), SMALL), (X, BLOCKS), (2 * X + 1, BLOCKS[:2])],
         outputs=("y", "dx", "dx of a second call"),
         call=called_twice,
         mistakes=[
-            Mistake("every way back is the last block's",
-                    stack_with(lambda ways: [ways[-1]] * len(ways)),
-                    "When does a function that was made in the loop look up its names?"),
             Mistake("the way back starts at the first block", stack_with(lambda ways: ways),
                     "Which block's output has the gradient that arrives?"),
             Mistake("only the last block is undone", stack_with(lambda ways: ways[-1:]),
