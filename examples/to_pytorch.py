@@ -3,8 +3,9 @@
     python -m examples.to_pytorch model.npz             says how far the logits of both differ
     python -m examples.to_pytorch model.npz model.pt    stores the state_dict as well
 
-Names and layouts are told in "Making it fast". PyTorch's layers also drop attention weights and
-hidden units, where ours do not: without dropout, or after eval(), both compute the same.
+Names and layouts are told on the library's page of the book, under "Names in PyTorch". PyTorch's
+layers also drop attention weights and hidden units, where ours do not: without dropout, or after
+eval(), both compute the same.
 """
 
 import re

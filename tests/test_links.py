@@ -140,6 +140,19 @@ def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
     assert len(printed.getvalue().splitlines()) == 2
 
 
+def test_one_part_exchanged_comes_into_every_block():
+    block = re.search(r"## One part exchanged.*?```python\n(.*?)```", API, re.S)[1]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, {})
+    assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
+    import npt_lib
+
+    makers = {name for name in vars(npt_lib.Config) if name.startswith("make_")}
+    told = set(re.findall(r"\b(make_\w+)", API.split("## A model of your own")[0]))
+    assert told == makers
+
+
 def test_every_public_name_is_on_the_page():
     import npt_lib
 

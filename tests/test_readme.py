@@ -59,10 +59,24 @@ def test_the_example_of_an_exercise_works():
         assert verdict.status == "not yet" and mistake.name in verdict.text
 
 
-def test_the_example_of_marking_works(capsys):
+def test_the_example_of_marking_works(tmp_path, monkeypatch, capsys):
+    """Two hand-ins, one of which breaks off in between; and the single answer told below."""
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbclient")
+    start = "from npt_lib.book.exercises import check"
+    hand_ins = {"ada": [start, 'check("2.1", ...)', 'check("2.2", (2, 8, 5, 7))'],
+                "ben": [start, "1 / 0", 'check("2.2", (8, 5, 7))']}
+    (tmp_path / "hand_ins").mkdir()
+    for student, cells in hand_ins.items():
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+        nbformat.write(notebook, tmp_path / "hand_ins" / f"{student}.ipynb")
+    monkeypatch.chdir(tmp_path)
     (code,) = python_blocks("book/teaching.md")
     exec(code, {})
-    assert capsys.readouterr().out == judge("2.1", (2, 3, 7)).status + "\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "student,exercise,verdict", "ada,2.1,to do", "ada,2.2,correct", "ben,2.2,not yet"]
+    (single,) = re.findall(r"`(judge\(.*\))\.status`", PAGES["book/teaching.md"])
+    assert eval(single, {"judge": judge}).status == "not yet"
 
 
 def test_the_example_of_a_case_is_one():

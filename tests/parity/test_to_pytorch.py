@@ -11,7 +11,7 @@ import torch
 import npt_lib as npt
 from examples import to_pytorch as example
 
-PAGE = Path(__file__).resolve().parents[2] / "book" / "making_it_fast.md"
+PAGE = Path(__file__).resolve().parents[2] / "book" / "api.md"
 SIZES = {"V": 11, "D": 12, "F": 7, "N": 17}
 LIMITS = {np.float32: 2e-5, np.float64: 1e-12}
 
