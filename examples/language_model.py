@@ -21,7 +21,7 @@ import numpy as np
 import npt_lib as npt
 from npt_lib.tasks import Texts, numpy_documentation
 
-LENGTH, BATCH, RATE = 128, 16, 2e-3
+LENGTH, BATCH, RATE = 128, 16, 4e-3
 PROMPTS = "Return the", "Parameters\n----------\n", ">>> import numpy as np\n>>> a = "
 PRIOR = 0.1                         # added to each count, so that nothing is impossible
 

@@ -30,7 +30,7 @@ from tools.kernel_env import ENV  # noqa: E402
 from tools.style import GUARD, is_guard  # noqa: E402
 
 PROCESSES = 2
-CELL_SECONDS = 300
+CELL_SECONDS = 900
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 NOTEBOOK_METADATA = {
