@@ -107,7 +107,7 @@ EXERCISES = [
                     "After the second join, what stands behind the b?"),
             Mistake("only the first join is used", 4,
                     "Which neighbours does the second join meet?"),
-            Mistake("those are the letters", 6, "Which two letters are joined first?"),
+            Mistake("those are the letters", 6, "Which pair stands first in the list of joins?"),
         ],
     ),
     code(
