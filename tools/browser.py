@@ -20,6 +20,12 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
+def chapter_pages() -> list[Path]:
+    """The built page of every chapter, those beyond the ten last."""
+    return [page for folder in ("book", "book/beyond")
+            for page in sorted((SITE / folder).glob("[01][0-9]_*.html"))]
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     """Serves files without a line for each."""
 

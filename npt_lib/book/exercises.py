@@ -81,7 +81,7 @@ def code(
     of a result; ``call(answer, *case)`` tells how to use an answer that is not called directly.
     """
     names = argument_names(reference if call is None else call, skip=0 if call is None else 1)
-    how = {} if call is None else {"call": call}
+    how: dict[str, Any] = {} if call is None else {"call": call}
     return Exercise(id, prompt, reference, tuple(mistakes), tuple(map(tuple, cases)),
                     tuple(outputs), names, tol, kind="code", **how)
 
@@ -93,15 +93,17 @@ def mend(
     reference: Callable[..., Any],
     cases: Iterable[Case],
     mistakes: Iterable[Mistake] = (),
+    tells_where: bool = True,
     **options: Any,
 ) -> Exercise:
     """An exercise that hands out a broken function, to be repaired: *Find the bug*.
 
     While the answer does on every case what ``broken`` does, the exercise is to do, and the
-    symptom is shown. Options as for ``code``.
+    symptom is shown: without the place of the first wrong value where that would name the bug
+    (tells_where=False). Options as for ``code``.
     """
     exercise = code(id, prompt, reference, cases, mistakes, **options)
-    return replace(exercise, kind="mend", broken=broken)
+    return replace(exercise, kind="mend", broken=broken, tells_where=tells_where)
 
 
 def derive(

@@ -8,7 +8,7 @@ import pytest
 
 from npt_lib.book import exercises
 from npt_lib.book.exercises import Mistake, predict
-from tools.browser import SITE, chromium
+from tools.browser import chapter_pages, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "_ext"))
@@ -110,8 +110,8 @@ def test_the_built_pages_ask_and_do_not_tell(page):
     """Every prediction has its field; no hint, no answer and no *to do* stands in a source."""
     fields = 0
     for entry in PREDICTIONS:
-        chapter = next((p for folder in ("book", "book/beyond") for p in
-                        SITE.glob(f"{folder}/{int(entry.id.split('.')[0]):02}_*.html")), None)
+        chapter = next((page for page in chapter_pages()
+                        if int(page.name[:2]) == int(entry.id.split(".")[0])), None)
         assert chapter, "run: make book"
         source = chapter.read_text("utf8")
         fields += f'<form class="npt-answer" data-id="{entry.id}"' in source

@@ -6,15 +6,14 @@ import re
 import pikepdf
 import pytest
 
-from tools.browser import SITE, chromium
+from tools.browser import SITE, chapter_pages, chromium
 from tools.pdf import HOME, make, order
 
 pytestmark = pytest.mark.pages
 if chromium() is None:
     pytest.skip("no Chromium on this machine", allow_module_level=True)
 
-CHAPTERS = [p.relative_to(SITE / "book").as_posix() for folder in ("book", "book/beyond")
-            for p in sorted((SITE / folder).glob("[01][0-9]_*.html"))]
+CHAPTERS = [p.relative_to(SITE / "book").as_posix() for p in chapter_pages()]
 STOPS = """() => {
     const article = document.querySelector('article');
     const end = document.querySelector('section#exercises');

@@ -7,6 +7,7 @@ import numpy as np
 
 from npt_lib.module import Array
 
+WHERE = " The first is at"
 TOLERANCE = {2: 1e-2, 4: 1e-4}        # by bytes per float; 1e-6 for the others
 
 
@@ -80,7 +81,7 @@ def _describe(a: Array, b: Array, wrong: Array) -> str:
     first = f"expected {number(b[index])}, got {number(a[index])}."
     if a.ndim == 0:
         return first
-    text = f"{wrong.sum()} of {wrong.size} values differ. The first is at {list(index)}: {first}"
+    text = f"{wrong.sum()} of {wrong.size} values differ.{WHERE} {list(index)}: {first}"
     if wrong.sum() > 1 and a.dtype.kind in "iuf":
         gap = np.abs(a.astype(float) - b.astype(float))[wrong]
         if np.isfinite(gap).all():

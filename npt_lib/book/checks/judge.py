@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from npt_lib.book.checks.compare import difference, kind, same
+from npt_lib.book.checks.compare import WHERE, difference, kind, same
 from npt_lib.book.checks.outcome import (
     PAIR,
     Outcome,
@@ -42,7 +42,8 @@ class Verdict:
 class Exercise:
     """``expected`` is the answer itself, or with ``cases`` a function that gives it for each.
 
-    ``broken`` is what the reader is given where there is a bug to be found.
+    ``broken`` is what the reader is given where there is a bug to be found. Its symptom names
+    the first wrong value, unless ``tells_where`` is off.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Exercise:
     call: Callable[..., Any] = field(default=lambda answer, *case: answer(*case))
     kind: str = "predict"
     broken: Callable[..., Any] | None = None
+    tells_where: bool = True
 
     def run(self, answer: Any) -> list[Outcome]:
         return [run(answer, self.call, case, self.arguments, self.outputs) for case in self.cases]
@@ -115,6 +117,8 @@ def _not_yet(exercise: Exercise, got: list[Outcome], expected: list[Outcome], i:
     label = f"Case {i + 1} of {len(got)}, " if len(got) > 1 else "With "
     digits = [f"{label}{show_arguments(case, names)}: {wrong}", *show_small(case, names)]
     if exercise.broken and _recognised(exercise, exercise.broken, got, expected):
+        if not exercise.tells_where:
+            digits[0] = digits[0].partition(WHERE)[0]
         return exercise.verdict(TO_DO, "This is still the broken one.", *digits)
     mistake = recognise(exercise, got, expected)
     return exercise.verdict(NOT_YET, *(mistake.advice() if mistake else []), *digits)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .map_parts import LEFT, LIT, RIGHT, SMALL, WIDE, WIDTH, panel
+from .map_parts import LEFT, LIT, RIGHT, SMALL, WIDE, WIDTH, numeral, panel, wording
 from .svg import (
     CANVAS,
     FONT,
@@ -33,7 +33,8 @@ def language_model_map(alt: str) -> Picture:
     """What is left of chapter 9's map when the encoder goes; norms stand on the branches."""
     middle, side = RIGHT + WIDE / 2, RIGHT + WIDE + 10
     body = "".join(panel(240 + 5 * n, TOP - 5 * n, 200, FOOT - TOP, True, 10) for n in (2, 1, 0))
-    body += _left(254, TOP + 14, "Block", SMALL) + _left(402, TOP + 14, "× N", SMALL)
+    body += wording(254, TOP + 14, "Block", False, SMALL)
+    body += wording(402, TOP + 14, "× N", False, SMALL)
     ways = [((middle, 579), (middle, 563)), ((middle, 529), (middle, 473)),
             ((middle, 443), (middle, 431)), ((middle, 371), (middle, 329)),
             ((middle, 299), (middle, 287)), ((middle, TOP - 11), (middle, 175)),
@@ -55,16 +56,17 @@ def language_model_map(alt: str) -> Picture:
 
 def _box(y: float, height: float, words: str, chapter: int) -> str:
     middle = y + height / 2
-    return (panel(RIGHT, y, WIDE, height, True) + _left(RIGHT + 11, middle, words, 14.5)
-            + _chapter(RIGHT + WIDE - 10, middle, chapter))
+    return (panel(RIGHT, y, WIDE, height, True) + wording(RIGHT + 11, middle, words, False)
+            + numeral(RIGHT + WIDE - 10, middle, chapter, False))
 
 
 def _attention(y: float) -> str:
     sheets = "".join(panel(RIGHT + 12 + 6 * n, y + 34 - 4 * n, 104, 20, True, 5) for n in (2, 1, 0))
     return (panel(RIGHT, y, WIDE, 58, True)
-            + _left(RIGHT + 11, y + 14, "Masked self-attention", SMALL) + sheets
-            + _left(RIGHT + 19, y + 44, "attention", SMALL) + _chapter(RIGHT + 110, y + 44, 2)
-            + _chapter(RIGHT + WIDE - 10, y + 44, 3))
+            + wording(RIGHT + 11, y + 14, "Masked self-attention", False, SMALL) + sheets
+            + wording(RIGHT + 19, y + 44, "attention", False, SMALL)
+            + numeral(RIGHT + 110, y + 44, 2, False)
+            + numeral(RIGHT + WIDE - 10, y + 44, 3, False))
 
 
 def _plus(x: float, y: float) -> str:
@@ -93,14 +95,6 @@ def _legend() -> str:
             + text(0, 33, "A language model", 18, "start", LIT, font_weight=700)
             + "".join(sign + text(34, 70 + 26 * n, words, SMALL, "start", MUTED)
                       for n, (sign, words) in enumerate(rows)))
-
-
-def _left(x: float, y: float, words: str, size: float) -> str:
-    return text(x, y, words, size, "start", INK)
-
-
-def _chapter(x: float, y: float, number: int) -> str:
-    return text(x, y, str(number), SMALL, "end", MUTED)
 
 
 def visible(token: str) -> str:

@@ -50,11 +50,11 @@ def panel(x: float, y: float, width: float, height: float, lit: bool, radius: fl
                    stroke_width=2 if lit else 1.3, rx=radius))
 
 
-def _words(x: float, y: float, words: str, lit: bool, size: float = 14.5) -> str:
+def wording(x: float, y: float, words: str, lit: bool, size: float = 14.5) -> str:
     return text(x, y, words, size, "start", fill=LIT if lit else INK)
 
 
-def _number(x: float, y: float, number: int, lit: bool) -> str:
+def numeral(x: float, y: float, number: int, lit: bool) -> str:
     return text(x, y, str(number), SMALL, "end", LIT if lit else MUTED,
                 font_weight=700 if lit else None)
 
@@ -63,20 +63,20 @@ def _box(x: float, y: float, height: float, words: str, number: int) -> Part:
     """A plain box: its words, and its chapter's number at the right."""
     middle = y + height / 2
     return Part(number, lambda lit: panel(x, y, WIDE, height, lit)
-                + _words(x + 11, middle, words, lit) + _number(x + WIDE - 10, middle, number, lit))
+                + wording(x + 11, middle, words, lit) + numeral(x + WIDE - 10, middle, number, lit))
 
 
 def _attention(x: float, y: float, words: str) -> list[Part]:
     """Several heads, one attention in each: chapter 3's box round chapter 2's."""
     def heads(lit: bool) -> str:
         sheets = "".join(panel(x + 12 + 6 * n, y + 34 - 4 * n, 104, 20, lit, 5) for n in (2, 1))
-        return (panel(x, y, WIDE, 58, lit) + _words(x + 11, y + 14, words, lit, SMALL) + sheets
-                + _number(x + WIDE - 10, y + 44, 3, lit))
+        return (panel(x, y, WIDE, 58, lit) + wording(x + 11, y + 14, words, lit, SMALL) + sheets
+                + numeral(x + WIDE - 10, y + 44, 3, lit))
 
     def one(lit: bool) -> str:
         return (panel(x + 12, y + 34, 104, 20, lit, 5)
-                + _words(x + 19, y + 44, "attention", lit, SMALL)
-                + _number(x + 110, y + 44, 2, lit))
+                + wording(x + 19, y + 44, "attention", lit, SMALL)
+                + numeral(x + 110, y + 44, 2, lit))
     return [Part(3, heads), Part(2, one)]
 
 
@@ -120,20 +120,21 @@ def frames() -> list[Part]:
         return "".join(panel(x + 5 * n, top - 5 * n, 200, BOTTOM - top, lit, 10) for n in which)
 
     def label(x, top, words, number, lit):
-        return _words(x + 14, top + 14, words, lit, SMALL) + _number(x + 136, top + 14, number, lit)
+        return (wording(x + 14, top + 14, words, lit, SMALL)
+                + numeral(x + 136, top + 14, number, lit))
 
     return [Part(7, lambda lit: sheets(0, ENCODER_TOP, (2, 1), lit)),
             Part(6, lambda lit: sheets(0, ENCODER_TOP, (0,), lit)
                  + label(0, ENCODER_TOP, "Encoder block", 6, lit), also=7),
             Part(8, lambda lit: sheets(240, DECODER_TOP, (2, 1, 0), lit)
                  + label(240, DECODER_TOP, "Decoder block", 8, lit)
-                 + _words(402, DECODER_TOP + 14, "× N", lit, SMALL))]
+                 + wording(402, DECODER_TOP + 14, "× N", lit, SMALL))]
 
 
 def _times() -> Part:
     """How often the encoder block is repeated, in front of it."""
-    return Part(7, lambda lit: _words(146, ENCODER_TOP + 14, "× N", lit, SMALL)
-                + _number(192, ENCODER_TOP + 14, 7, lit))
+    return Part(7, lambda lit: wording(146, ENCODER_TOP + 14, "× N", lit, SMALL)
+                + numeral(192, ENCODER_TOP + 14, 7, lit))
 
 
 def _links() -> list[tuple[tuple[float, float], ...]]:
