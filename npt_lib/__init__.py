@@ -28,6 +28,18 @@ from npt_lib.gpt import GPT, GPTConfig, gpt_config
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
 from npt_lib.layers import Linear, softmax
 from npt_lib.loss import cross_entropy
+from npt_lib.modern import (
+    GatedFeedForward,
+    GroupedAttention,
+    ModernConfig,
+    NoPositions,
+    RelativeBias,
+    RMSNorm,
+    Rotary,
+    llama_config,
+    modern_config,
+    silu,
+)
 from npt_lib.module import Module, Parameter, saved
 from npt_lib.multi_head_attention import (
     CrossAttention,
@@ -49,13 +61,15 @@ __version__ = "0.1.0"
 __all__ = [
     "GPT", "SGD", "Adam", "Batches", "BytePairTokenizer", "CharTokenizer", "Config",
     "CrossAttention", "Decoder", "DecoderBlock", "DecodingState", "Dropout", "Embedding",
-    "Encoder", "EncoderBlock", "Evaluation", "FeedForward", "GPTConfig", "History",
-    "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions", "Linear", "Module",
-    "Parameter", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer", "Unembedding",
+    "Encoder", "EncoderBlock", "Evaluation", "FeedForward", "GPTConfig", "GatedFeedForward",
+    "GroupedAttention", "History", "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions",
+    "Linear", "ModernConfig", "Module", "NoPositions", "Parameter", "RMSNorm", "RelativeBias",
+    "Rotary", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer", "Unembedding",
     "WordTokenizer", "attention", "attention_maps", "beam_search", "causal_mask",
     "check_gradients", "clip_gradients", "cross_entropy", "evaluate", "exact_gelu", "gelu",
-    "gpt_config", "gradient_errors", "greedy", "keep_memory", "load", "load_tokenizers",
-    "log_probability", "merge_heads", "noam", "numeric_gradient", "padding_mask", "relu",
-    "sample", "save", "saved", "sinusoidal_positions", "softmax", "split_heads", "threads",
-    "train", "train_step", "warmup_cosine",
+    "gpt_config", "gradient_errors", "greedy", "keep_memory", "llama_config", "load",
+    "load_tokenizers", "log_probability", "merge_heads", "modern_config", "noam",
+    "numeric_gradient", "padding_mask", "relu", "sample", "save", "saved", "silu",
+    "sinusoidal_positions", "softmax", "split_heads", "threads", "train", "train_step",
+    "warmup_cosine",
 ]

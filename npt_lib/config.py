@@ -10,8 +10,6 @@ from npt_lib.multi_head_attention import CrossAttention, SelfAttention
 from npt_lib.norm import Dropout, LayerNorm
 from npt_lib.require import check_count, check_flag, check_heads, check_share
 
-POSITIONS = ("sinusoidal", "learned")
-
 
 @dataclass(frozen=True)
 class Config:
@@ -55,12 +53,18 @@ class Config:
         self._set("dropout", check_share("dropout", self.dropout))
         check_heads(self.d_model, self.n_heads)
         check_activation(self.activation)
-        if not isinstance(self.positions, str) or self.positions not in POSITIONS:
-            raise ValueError(f"positions must be one of {POSITIONS}, got {self.positions!r}.")
+        if not isinstance(self.positions, str) or self.positions not in self.known_positions():
+            raise ValueError(f"positions must be one of {self.known_positions()}, "
+                             f"got {self.positions!r}.")
         if self.share_embeddings and self.n_src_vocab != self.n_tgt_vocab:
             raise ValueError(f"share_embeddings needs vocabularies of one size, got "
                              f"n_src_vocab={self.n_src_vocab}, n_tgt_vocab={self.n_tgt_vocab}.")
         self._check_special_ids()
+
+    @staticmethod
+    def known_positions() -> tuple[str, ...]:
+        """What ``positions`` may be: what ``make_positions`` can make."""
+        return "sinusoidal", "learned"
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

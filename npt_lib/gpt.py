@@ -30,9 +30,11 @@ def gpt_config(n_vocab: int, **options: Any) -> GPTConfig:
 
     options are those of ``Config``, sizes or other choices.
     """
-    choices: dict[str, Any] = {"pre_norm": True, "positions": "learned", "activation": "gelu",
-                               "tie_embeddings": True, "scale_embeddings": False}
-    return GPTConfig(n_vocab, n_vocab, **(choices | options))
+    return GPTConfig(n_vocab, n_vocab, **(GPT_2 | options))
+
+
+GPT_2: dict[str, Any] = {"pre_norm": True, "positions": "learned", "activation": "gelu",
+                         "tie_embeddings": True, "scale_embeddings": False}
 
 
 class GPT(Module):

@@ -195,6 +195,23 @@ CALLS = {
     "GPT writes": (lambda ids, n: npt.greedy(GPT, ids, n), dict(ids=inputs, n=count)),
     "gpt_config, GPTConfig": (npt.gpt_config, dict(
         n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share)),
+    "modern_config, llama_config, ModernConfig": (
+        lambda llama, **more: (npt.llama_config if llama else npt.modern_config)(**more), dict(
+            llama=flag, n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share,
+            norm=one_of("layer", "rms"), gated=flag, bias=flag, n_kv_heads=one_of(None, 1, 2),
+            positions=one_of("learned", "rotary", "relative", "none"))),
+    "RMSNorm": (forward(npt.RMSNorm), dict(x=x, d_model=one_of(8), eps=one_of(1e-5))),
+    "Rotary": (forward(npt.Rotary), dict(
+        x=floats((2, 3, 8), (4, 8)), max_len=count, d_head=one_of(8), base=one_of(10.0))),
+    "RelativeBias": (forward(npt.RelativeBias), dict(
+        x=floats((2, 3, 4, 4), (2, 3, 1, 4)), far=count, n_heads=one_of(3), rng=rng_)),
+    "NoPositions": (forward(npt.NoPositions), dict(x=x)),
+    "silu": (npt.silu, dict(x=x)),
+    "GatedFeedForward": (forward(npt.GatedFeedForward), dict(
+        x=x, d_model=one_of(8), d_ff=count, rng=rng_, bias=flag)),
+    "GroupedAttention": (forward(npt.GroupedAttention), dict(
+        x=sequence, d_model=one_of(8), n_heads=one_of(1, 2, 4), rng=rng_,
+        n_kv_heads=one_of(None, 1, 2), d_head=one_of(None, 3), bias=flag, dropout=share)),
     "BytePairTokenizer": (npt.BytePairTokenizer, dict(
         merges=one_of((), [(4, 5)], [(4, 5), (3, 259)]))),
     "BytePairTokenizer.from_texts": (npt.BytePairTokenizer.from_texts, dict(
