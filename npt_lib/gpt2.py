@@ -77,7 +77,7 @@ def save_gpt2(folder: PathLike, model: GPT, tokenizer: "GPT2Tokenizer | None" = 
     there = check_path(folder)
     there.mkdir(parents=True, exist_ok=True)
     tensors = {their_name(name): value for name, value in model.state_dict().items()}
-    write(there / WEIGHTS, needs_safetensors().save(tensors, {"format": "pt"}))
+    write(there / WEIGHTS, needs_safetensors().numpy.save(tensors, {"format": "pt"}))
     write(there / CONFIG, json.dumps(said, indent=2).encode())
     if tokenizer is not None:
         tokenizer.write(there)
@@ -213,7 +213,7 @@ def read_tensors(folder: PathLike) -> dict[str, Array]:
     """All arrays of model.safetensors, as float32."""
     content, package = read_bytes(folder, WEIGHTS), needs_safetensors()
     try:
-        tensors = package.load(content)
+        tensors = package.numpy.load(content)
     except (package.SafetensorError, KeyError) as error:         # no such file, or no such dtype
         raise ValueError(f"{WEIGHTS} must be a safetensors file of numbers: {error}") from None
     return {name: x.astype(np.float32) if x.dtype.kind == "f" else x
@@ -253,9 +253,10 @@ def write(path: Path, content: bytes) -> None:
 
 
 def needs_safetensors() -> Any:
-    """The package's functions for NumPy."""
+    """The package, with its functions for NumPy."""
     try:
-        return importlib.import_module("safetensors.numpy")
+        importlib.import_module("safetensors.numpy")
+        return importlib.import_module("safetensors")
     except ImportError:
         raise ImportError('GPT-2\'s weights need safetensors: '
                           'pip install "npt-lib[weights]".') from None
