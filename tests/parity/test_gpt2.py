@@ -19,7 +19,7 @@ def judge(**sizes):
     twin = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         **{"bos_token_id": 60, "eos_token_id": 60, **sizes})).eval()
     with torch.no_grad():
-        for name, p in twin.named_parameters():           # no gain is 1, no bias 0
+        for p in twin.parameters():                       # no gain is 1, no bias 0
             if p.ndim == 1:
                 p += 0.1 * torch.randn_like(p)
     return twin
