@@ -27,6 +27,7 @@ from npt_lib.generate import DecodingState, Rules, beam_search, greedy, log_prob
 from npt_lib.gpt import GPT, GPTConfig, gpt_config
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
 from npt_lib.layers import Linear, softmax
+from npt_lib.long_attention import BlockSparse, Causal, Window, attention_in_tiles
 from npt_lib.loss import cross_entropy
 from npt_lib.module import Module, Parameter, saved
 from npt_lib.multi_head_attention import (
@@ -40,6 +41,7 @@ from npt_lib.norm import Dropout, LayerNorm
 from npt_lib.optim import SGD, Adam, clip_gradients, noam, warmup_cosine
 from npt_lib.parallel.memory import keep_memory
 from npt_lib.parallel.threads import threads
+from npt_lib.pattern_attention import PatternAttention
 from npt_lib.tokenizer import CharTokenizer, WordTokenizer
 from npt_lib.training import Batches, Evaluation, History, evaluate, train, train_step
 from npt_lib.transformer import InputEmbedding, Transformer
@@ -47,15 +49,15 @@ from npt_lib.transformer import InputEmbedding, Transformer
 __version__ = "0.1.0"
 
 __all__ = [
-    "GPT", "SGD", "Adam", "Batches", "BytePairTokenizer", "CharTokenizer", "Config",
-    "CrossAttention", "Decoder", "DecoderBlock", "DecodingState", "Dropout", "Embedding",
+    "GPT", "SGD", "Adam", "Batches", "BlockSparse", "BytePairTokenizer", "Causal", "CharTokenizer",
+    "Config", "CrossAttention", "Decoder", "DecoderBlock", "DecodingState", "Dropout", "Embedding",
     "Encoder", "EncoderBlock", "Evaluation", "FeedForward", "GPTConfig", "History",
-    "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions", "Linear", "Module",
-    "Parameter", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer", "Unembedding",
-    "WordTokenizer", "attention", "attention_maps", "beam_search", "causal_mask",
-    "check_gradients", "clip_gradients", "cross_entropy", "evaluate", "exact_gelu", "gelu",
-    "gpt_config", "gradient_errors", "greedy", "keep_memory", "load", "load_tokenizers",
-    "log_probability", "merge_heads", "noam", "numeric_gradient", "padding_mask", "relu",
-    "sample", "save", "saved", "sinusoidal_positions", "softmax", "split_heads", "threads",
+    "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions", "Linear", "Module", "Parameter",
+    "PatternAttention", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer",
+    "Unembedding", "Window", "WordTokenizer", "attention", "attention_in_tiles", "attention_maps",
+    "beam_search", "causal_mask", "check_gradients", "clip_gradients", "cross_entropy", "evaluate",
+    "exact_gelu", "gelu", "gpt_config", "gradient_errors", "greedy", "keep_memory", "load",
+    "load_tokenizers", "log_probability", "merge_heads", "noam", "numeric_gradient", "padding_mask",
+    "relu", "sample", "save", "saved", "sinusoidal_positions", "softmax", "split_heads", "threads",
     "train", "train_step", "warmup_cosine",
 ]
