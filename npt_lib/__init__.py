@@ -25,10 +25,23 @@ from npt_lib.encoder import Encoder, EncoderBlock
 from npt_lib.feed_forward import FeedForward, exact_gelu, gelu, relu
 from npt_lib.generate import DecodingState, Rules, beam_search, greedy, log_probability, sample
 from npt_lib.gpt import GPT, GPTConfig, gpt_config
+from npt_lib.gpt2 import GPT2Tokenizer, load_gpt2, save_gpt2
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
 from npt_lib.layers import Linear, softmax
 from npt_lib.long_attention import BlockSparse, Causal, Window, attention_in_tiles
 from npt_lib.loss import cross_entropy
+from npt_lib.modern import (
+    GatedFeedForward,
+    GroupedAttention,
+    ModernConfig,
+    NoPositions,
+    RelativeBias,
+    RMSNorm,
+    Rotary,
+    llama_config,
+    modern_config,
+    silu,
+)
 from npt_lib.module import Module, Parameter, saved
 from npt_lib.multi_head_attention import (
     CrossAttention,
@@ -40,6 +53,7 @@ from npt_lib.multi_head_attention import (
 from npt_lib.norm import Dropout, LayerNorm
 from npt_lib.optim import SGD, Adam, clip_gradients, noam, warmup_cosine
 from npt_lib.parallel.memory import keep_memory
+from npt_lib.parallel.processes import processes
 from npt_lib.parallel.threads import threads
 from npt_lib.pattern_attention import PatternAttention
 from npt_lib.tokenizer import CharTokenizer, WordTokenizer
@@ -49,15 +63,87 @@ from npt_lib.transformer import InputEmbedding, Transformer
 __version__ = "0.1.0"
 
 __all__ = [
-    "GPT", "SGD", "Adam", "Batches", "BlockSparse", "BytePairTokenizer", "Causal", "CharTokenizer",
-    "Config", "CrossAttention", "Decoder", "DecoderBlock", "DecodingState", "Dropout", "Embedding",
-    "Encoder", "EncoderBlock", "Evaluation", "FeedForward", "GPTConfig", "History",
-    "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions", "Linear", "Module", "Parameter",
-    "PatternAttention", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer",
-    "Unembedding", "Window", "WordTokenizer", "attention", "attention_in_tiles", "attention_maps",
-    "beam_search", "causal_mask", "check_gradients", "clip_gradients", "cross_entropy", "evaluate",
-    "exact_gelu", "gelu", "gpt_config", "gradient_errors", "greedy", "keep_memory", "load",
-    "load_tokenizers", "log_probability", "merge_heads", "noam", "numeric_gradient", "padding_mask",
-    "relu", "sample", "save", "saved", "sinusoidal_positions", "softmax", "split_heads", "threads",
-    "train", "train_step", "warmup_cosine",
+    "GPT",
+    "SGD",
+    "Adam",
+    "Batches",
+    "BlockSparse",
+    "BytePairTokenizer",
+    "Causal",
+    "CharTokenizer",
+    "Config",
+    "CrossAttention",
+    "Decoder",
+    "DecoderBlock",
+    "DecodingState",
+    "Dropout",
+    "Embedding",
+    "Encoder",
+    "EncoderBlock",
+    "Evaluation",
+    "FeedForward",
+    "GPT2Tokenizer",
+    "GPTConfig",
+    "GatedFeedForward",
+    "GroupedAttention",
+    "History",
+    "InputEmbedding",
+    "KVCache",
+    "LayerNorm",
+    "LearnedPositions",
+    "Linear",
+    "ModernConfig",
+    "Module",
+    "NoPositions",
+    "Parameter",
+    "PatternAttention",
+    "RMSNorm",
+    "RelativeBias",
+    "Rotary",
+    "Rules",
+    "SelfAttention",
+    "SinusoidalPositions",
+    "Transformer",
+    "Unembedding",
+    "Window",
+    "WordTokenizer",
+    "attention",
+    "attention_in_tiles",
+    "attention_maps",
+    "beam_search",
+    "causal_mask",
+    "check_gradients",
+    "clip_gradients",
+    "cross_entropy",
+    "evaluate",
+    "exact_gelu",
+    "gelu",
+    "gpt_config",
+    "gradient_errors",
+    "greedy",
+    "keep_memory",
+    "llama_config",
+    "load",
+    "load_gpt2",
+    "load_tokenizers",
+    "log_probability",
+    "merge_heads",
+    "modern_config",
+    "noam",
+    "numeric_gradient",
+    "padding_mask",
+    "processes",
+    "relu",
+    "sample",
+    "save",
+    "save_gpt2",
+    "saved",
+    "silu",
+    "sinusoidal_positions",
+    "softmax",
+    "split_heads",
+    "threads",
+    "train",
+    "train_step",
+    "warmup_cosine",
 ]

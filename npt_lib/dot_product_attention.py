@@ -17,42 +17,51 @@ Change = Callable[[Array], tuple[Array, Backward]]
 
 
 def attention(
-    q: Array, k: Array, v: Array, mask: Array | None = None, drop: Change | None = None
+    q: Array, k: Array, v: Array, mask: Array | None = None, drop: Change | None = None,
+    shift: Change | None = None,
 ) -> tuple[Array, Backward]:
     """Each query takes a mixture of the values, weighted by how well it matches the keys.
 
     q is (..., T, K), k is (..., S, K), v is (..., S, K'); y is (..., T, K'). mask is boolean,
     True = may attend, and broadcasts to (..., T, S); a query that may attend to nothing gets 0.
-    drop changes the weights before they mix the values, as dropout does: w -> (w, backward).
+    drop changes the weights before they mix the values, as dropout does: w -> (w, backward);
+    shift changes the scores before the softmax, as relative positions do.
     Backward: returns dq, dk, dv. Built and derived in chapter 2.
     """
     check_attention(q, k, v, mask)
     is_long = q.shape[-2] * k.shape[-2] > LONG
-    if is_long and drop is None:
+    if is_long and drop is None and shift is None:
         return attention_in_tiles(q, k, v, mask)
-    return attention_at_once(q, k, v, mask, drop)
+    return attention_at_once(q, k, v, mask, drop, shift)
 
 
 def attention_at_once(
-    q: Array, k: Array, v: Array, mask: Array | None = None, drop: Change | None = None
+    q: Array, k: Array, v: Array, mask: Array | None = None, drop: Change | None = None,
+    shift: Change | None = None,
 ) -> tuple[Array, Backward]:
     """Attention with all scores at once, their weights kept for the way back."""
     scale = 1 / math.sqrt(q.shape[-1])
     qs = q * scale                                        # cheaper here than on the scores
     scores = qs @ k.swapaxes(-1, -2)                      # (..., T, S)
-    w = softmax_in_place(scores, mask)
-    used, drop_backward = drop(w) if drop else (w, lambda dw: dw)
+    scores, shift_backward = shift(scores) if shift else (scores, same)
+    w = softmax_in_place(scores.copy() if shift else scores, mask)
+    used, drop_backward = drop(w) if drop else (w, same)
     y = used @ v                                          # (..., T, K')
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
         dv = used.swapaxes(-1, -2) @ dy                   # (..., S, K')
         dw = drop_backward(dy @ v.swapaxes(-1, -2))       # (..., T, S)
-        dscores = softmax_gradient(w, dw)
+        dscores = shift_backward(softmax_gradient(w, dw))
         dk = dscores.swapaxes(-1, -2) @ qs                # (..., S, K)
         dqs = dscores @ k                                 # (..., T, K)
         return dqs * scale, dk, dv
 
     return y, backward
+
+
+def same(dy: Array) -> Array:
+    """The backward of a step that was left out."""
+    return dy
 
 
 def causal_mask(n: int) -> Array:

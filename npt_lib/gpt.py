@@ -22,7 +22,8 @@ from npt_lib.transformer import InputEmbedding
 class GPTConfig(Config):
     """The sizes of a GPT; ``gpt_config`` makes one with GPT-2's choices.
 
-    pattern: who may see whom, such as Window(64); attention's weights have no dropout then.
+    pad_id None: no id is padding. bos_id None: no id only begins a text. pattern: who may see
+    whom, such as Window(64); attention's weights have no dropout then.
     """
 
     pattern: Pattern | None = None
@@ -31,6 +32,10 @@ class GPTConfig(Config):
         super().__post_init__()
         if self.pattern is not None:
             check_pattern(self.pattern)
+
+    @staticmethod
+    def may_be_none() -> tuple[str, ...]:
+        return *Config.may_be_none(), "pad_id", "bos_id"
 
     def make_self_attention(self, rng: Rng) -> Module:
         if self.pattern is not None:
@@ -43,9 +48,11 @@ def gpt_config(n_vocab: int, **options: Any) -> GPTConfig:
 
     options are those of ``Config``, sizes or other choices.
     """
-    choices: dict[str, Any] = {"pre_norm": True, "positions": "learned", "activation": "gelu",
-                               "tie_embeddings": True, "scale_embeddings": False}
-    return GPTConfig(n_vocab, n_vocab, **(choices | options))
+    return GPTConfig(n_vocab, n_vocab, **(GPT_2 | options))
+
+
+GPT_2: dict[str, Any] = {"pre_norm": True, "positions": "learned", "activation": "gelu",
+                         "tie_embeddings": True, "scale_embeddings": False}
 
 
 class GPT(Module):

@@ -33,6 +33,10 @@ NORM = 2 * D
 ENCODER_BLOCK = SELF + FFN + 2 * NORM
 DECODER_BLOCK = SELF + CROSS + FFN + 3 * NORM
 GPT = npt.gpt_config(V, d_model=D, n_heads=H, d_ff=F, n_layers=2, dropout=0.2, max_len=9)
+LLAMA = npt.llama_config(V, d_model=H * 2 * K, n_heads=2 * H, d_ff=F, n_layers=2, dropout=0.2,
+                         max_len=9, n_kv_heads=2)
+RELATIVE = npt.modern_config(V, d_model=D, n_heads=H, d_ff=F, n_layers=2, dropout=0.2, max_len=9,
+                             positions="relative", n_kv_heads=1, tie_embeddings=False)
 TRANSFORMER = (N_SRC + V + V) * D + 2 * (ENCODER_BLOCK + DECODER_BLOCK)
 
 
@@ -213,6 +217,31 @@ CASES = [
          lambda rng: tuple(np.where(ids < V, ids, 3) for ids in source_and_target(rng)),
          lambda rng: npt.Transformer(OPTIONS, rng), run=with_dropout,
          n_parameters=V * D + V + 2 * ENCODER_BLOCK + DECODER_BLOCK + 2 * NORM),
+    Case("silu", "silu", floats((B, T, F)), run=function(npt.silu)),
+    Case("rms norm", "RMSNorm", floats(BATCH), lambda rng: npt.RMSNorm(D), n_parameters=D),
+    Case("rotary", "Rotary", floats((B, H, T, K)), lambda rng: npt.Rotary(9, K),
+         run=lambda m, xs, rng: m.forward(*xs, start=2)),
+    Case("relative bias", "RelativeBias", floats((B, H, T, S)),
+         lambda rng: npt.RelativeBias(3, H, rng), n_parameters=H * 7),
+    Case("no positions", "NoPositions", floats(BATCH), lambda rng: npt.NoPositions()),
+    Case("gated feed-forward", "GatedFeedForward", floats(BATCH),
+         lambda rng: npt.GatedFeedForward(D, F, rng), n_parameters=3 * D * F),
+    Case("gated feed-forward, gelu and bias", "GatedFeedForward", floats(BATCH),
+         lambda rng: npt.GatedFeedForward(D, F, rng, npt.gelu, bias=True),
+         n_parameters=3 * D * F + 2 * F + D),
+    Case("grouped attention, rotary", "GroupedAttention", masked(BATCH, mask=SELF_MASK),
+         lambda rng: npt.GroupedAttention(D, 4, rng, 2, npt.Rotary(9, 2), dropout=0.4),
+         run=with_dropout, n_parameters=D * D + D + D * 2 * 4 + 2 * 4 + D * D + D),
+    Case("grouped attention, relative", "GroupedAttention", masked(BATCH, mask=SELF_MASK),
+         lambda rng: npt.GroupedAttention(D, 4, rng, 1, None, npt.RelativeBias(3, 4, rng),
+                                          d_head=3, bias=False),
+         run=with_dropout, n_parameters=D * 12 + D * 6 + 12 * D + 4 * 7),
+    Case("gpt, llama", "GPT", lambda rng: source_and_target(rng)[1:],
+         lambda rng: npt.GPT(LLAMA, rng), run=with_dropout, n_parameters=2 * V * 2 * D
+         + 2 * (2 * 2 * D * 2 * D + 2 * D * 2 * D + 3 * 2 * D * F + 2 * 2 * D) + 2 * D),
+    Case("gpt, relative", "GPT", lambda rng: source_and_target(rng)[1:],
+         lambda rng: npt.GPT(RELATIVE, rng), run=with_dropout, n_parameters=2 * V * D
+         + 2 * (2 * D * D + 2 * D + 2 * D * K + 2 * K + H * 17 + FFN + 2 * NORM) + NORM),
     Case("gpt", "GPT", lambda rng: source_and_target(rng)[1:], lambda rng: npt.GPT(GPT, rng),
          run=with_dropout, n_parameters=(V + 9) * D + 2 * ENCODER_BLOCK + NORM),
     Case("gpt, window", "GPT", lambda rng: source_and_target(rng)[1:],

@@ -76,6 +76,7 @@ parameter = new(lambda: npt.Parameter(np.ones((3, 2))))
 parameters = new(lambda: npt.Linear(3, 2, np.random.default_rng(0)).parameters())
 texts = one_of("abc", "cab", "a b", "red ball", "")
 BYTES = npt.BytePairTokenizer([(4, 5)])
+SPELLED = npt.GPT2Tokenizer.from_merges(BYTES)
 LETTERS, WORDS = npt.CharTokenizer("abc "), npt.WordTokenizer(["red", "ball", "a", "b"])
 
 
@@ -177,6 +178,13 @@ CALLS = {
         batch=lambda rng: (src(rng)[:2], tgt(rng)[:2]), rng=maybe_rng, n_steps=one_of(1, 2),
         max_norm=one_of(1.0), every=count, n_threads=one_of(1))),
     "threads": (lambda n: npt.threads(n).__enter__(), dict(n=one_of(1))),
+    "GPT2Tokenizer": (npt.GPT2Tokenizer, dict(
+        vocabulary=one_of(SPELLED.vocabulary), merges=one_of(SPELLED.pairs, []))),
+    "GPT2Tokenizer.encode": (SPELLED.encode, dict(text=texts, bos=flag, eos=flag)),
+    "GPT2Tokenizer.decode": (SPELLED.decode, dict(ids=ids(9, (4,), (6,)))),
+    "save_gpt2": (npt.save_gpt2, dict(
+        folder=one_of("gpt2"), model=one_of(GPT), tokenizer=one_of(None, SPELLED))),
+    "load_gpt2": (npt.load_gpt2, dict(folder=one_of("none", "gpt2"))),
     "load_tokenizers": (npt.load_tokenizers, dict(path=one_of("none.npz"))),
     "gradient_errors": (npt.gradient_errors, dict(
         forward=one_of(lambda *xs: (2 * sum(xs), lambda dy: (2 * dy,) * len(xs))),
@@ -203,6 +211,23 @@ CALLS = {
     "GPT writes": (lambda ids, n: npt.greedy(GPT, ids, n), dict(ids=inputs, n=count)),
     "gpt_config, GPTConfig": (npt.gpt_config, dict(
         n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share)),
+    "modern_config, llama_config, ModernConfig": (
+        lambda llama, **more: (npt.llama_config if llama else npt.modern_config)(**more), dict(
+            llama=flag, n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share,
+            norm=one_of("layer", "rms"), gated=flag, bias=flag, n_kv_heads=one_of(None, 1, 2),
+            positions=one_of("learned", "rotary", "relative", "none"))),
+    "RMSNorm": (forward(npt.RMSNorm), dict(x=x, d_model=one_of(8), eps=one_of(1e-5))),
+    "Rotary": (forward(npt.Rotary), dict(
+        x=floats((2, 3, 8), (4, 8)), max_len=count, d_head=one_of(8), base=one_of(10.0))),
+    "RelativeBias": (forward(npt.RelativeBias), dict(
+        x=floats((2, 3, 4, 4), (2, 3, 1, 4)), far=count, n_heads=one_of(3), rng=rng_)),
+    "NoPositions": (forward(npt.NoPositions), dict(x=x)),
+    "silu": (npt.silu, dict(x=x)),
+    "GatedFeedForward": (forward(npt.GatedFeedForward), dict(
+        x=x, d_model=one_of(8), d_ff=count, rng=rng_, bias=flag)),
+    "GroupedAttention": (forward(npt.GroupedAttention), dict(
+        x=sequence, d_model=one_of(8), n_heads=one_of(1, 2, 4), rng=rng_,
+        n_kv_heads=one_of(None, 1, 2), d_head=one_of(None, 3), bias=flag, dropout=share)),
     "BytePairTokenizer": (npt.BytePairTokenizer, dict(
         merges=one_of((), [(4, 5)], [(4, 5), (3, 259)]))),
     "BytePairTokenizer.from_texts": (npt.BytePairTokenizer.from_texts, dict(
@@ -303,7 +328,8 @@ def drawn(rng, name):
 def test_every_public_name_is_fuzzed_that_takes_something():
     covered = " ".join([*CALLS, inspect.getsource(saved_and_loaded)])
     left = {name for name in npt.__all__ if name not in covered}
-    assert left == {"DecodingState", "Evaluation", "History", "Module", "Rules", "keep_memory"}
+    assert left == {"DecodingState", "Evaluation", "History", "Module", "Rules", "keep_memory",
+                    "processes"}
 
 
 @pytest.mark.long

@@ -343,6 +343,8 @@ X = np.ones((2, 5, 4))
     (lambda: npt.PatternAttention(8, 2, np.random.default_rng(0), None),
      "pattern must have the methods sees, got NoneType."),
     (lambda: npt.gpt_config(9, pattern=64), "pattern must have the methods sees, got int."),
+    (lambda: npt.modern_config(9, pattern=npt.Causal()),
+     "pattern must be None: GroupedAttention has none, GPTConfig's attention has; got Causal()."),
     (lambda: npt.PatternAttention(8, 2, np.random.default_rng(0), npt.Window(2))(X),
      "PatternAttention needs a last axis of 8, got shape (2, 5, 4)."),
 ])

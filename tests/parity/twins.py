@@ -5,6 +5,7 @@ the modules that PyTorch lacks, are in examples/to_pytorch.py. Everything is in 
 """
 
 from collections import OrderedDict
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+import npt_lib as npt
 from examples.to_pytorch import (
     Embed,
     Model,
@@ -33,6 +35,8 @@ torch.set_num_threads(1)
 
 def to_ours(twin, module, what):
     """Every parameter of ours by name, with what(PyTorch's parameter): its value or gradient."""
+    if isinstance(twin, Written):
+        return {name: what(twin[name]).numpy().copy() for name in module.parameters()}
     tensors = {name: what(twin.get_parameter(their_name(name))) for name in module.parameters()}
     return {name: as_ours(tensor, name).numpy().copy() for name, tensor in tensors.items()}
 
@@ -147,6 +151,76 @@ class GPT(nn.Module):
         return self.unembed(self.body(self.embed(ids), ~window(T, T, self.width)))
 
 
+class Written(nn.Module):
+    """What PyTorch has no module of, in its functions; the parameters are called as ours."""
+
+    def __init__(self, m):
+        super().__init__()
+        self.ours = m
+        self.tensors = nn.ParameterDict({name.replace(".", "/"): torch.tensor(p.value)
+                                         for name, p in m.parameters().items()})
+
+    def __getitem__(self, name):
+        return self.tensors[name.replace(".", "/")]
+
+    def linear(self, name, x):
+        has_bias = f"{name}.b".replace(".", "/") in self.tensors
+        return F.linear(x, self[f"{name}.W"].T, self[f"{name}.b"] if has_bias else None)
+
+    def norm(self, name, x, norm):
+        if isinstance(norm, npt.RMSNorm):
+            return F.rms_norm(x, x.shape[-1:], self[f"{name}gain"], norm.eps)
+        return F.layer_norm(x, x.shape[-1:], self[f"{name}gain"], self[f"{name}bias"], norm.eps)
+
+    def gated(self, name, x, m):
+        gate, up = self.linear(f"{name}gate_and_up", x).chunk(2, -1)
+        act = F.silu if m.activation is npt.silu else partial(F.gelu, approximate="tanh")
+        return self.linear(f"{name}down", act(gate) * up)
+
+    def plain(self, name, x):
+        return self.linear(f"{name}down", F.gelu(self.linear(f"{name}up", x), approximate="tanh"))
+
+    def grouped(self, name, x, mask, m):
+        q = self.linear(f"{name}q", x).unflatten(-1, (m.n_heads, -1)).transpose(1, 2)
+        k, v = (y.unflatten(-1, (m.n_kv_heads, -1)).transpose(1, 2)
+                for y in self.linear(f"{name}kv", x).chunk(2, -1))
+        if m.rotary:
+            q, k = turned(q), turned(k)
+        bias = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+        if m.relative:
+            bias = bias + distances(self[f"{name}relative.table"], x.shape[1])
+        y = F.scaled_dot_product_attention(q, k, v, bias, enable_gqa=True)
+        return self.linear(f"{name}out", y.transpose(1, 2).flatten(2))
+
+    def gpt(self, ids):
+        m, mask = self.ours, ~future(ids.shape[1])[None, None]
+        x = self["embed.tokens.table"][ids]
+        for i, block in enumerate(m.body.blocks):
+            name = f"body.blocks.{i}."
+            h = self.norm(f"{name}norm1.", x, block.norm1)
+            x = x + self.grouped(f"{name}attn.", h, mask, block.attn)
+            h = self.norm(f"{name}norm2.", x, block.norm2)
+            is_gated = isinstance(block.ffn, npt.GatedFeedForward)
+            x = x + (self.gated(f"{name}ffn.", h, block.ffn) if is_gated
+                     else self.plain(f"{name}ffn.", h))
+        return F.linear(self.norm("body.norm.", x, m.body.norm), self["unembed.table"])
+
+
+def turned(x, start=0):
+    """Rotary positions as the product with complex numbers of length 1."""
+    T, K = x.shape[-2:]
+    angles = torch.outer(torch.arange(start, start + T), 10000 ** (-torch.arange(0, K, 2) / K))
+    pairs = torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([pairs.real, pairs.imag], -1)
+
+
+def distances(table, T, S=None):
+    """The bias (H, T, S) that each head gives to the distances from -far to far."""
+    S, far = S or T, table.shape[1] // 2
+    rows = [[min(max(j - i, -far), far) + far for j in range(S)] for i in range(S - T, S)]
+    return table[:, torch.tensor(rows)]
+
+
 # Our public name (or one case's name), how to make PyTorch's twin of it, how to run that.
 TWINS = {
     "softmax": (nothing, softmax),
@@ -183,6 +257,15 @@ TWINS = {
         *xs, ignore_index=0, label_smoothing=0.1)),
     "Transformer": (Model, call),
     "GPT": (GPT, call),
+    "silu": (nothing, lambda _, x: F.silu(x)),
+    "RMSNorm": (Written, lambda twin, x: twin.norm("", x, twin.ours)),
+    "Rotary": (nothing, lambda _, x: turned(x, start=2)),
+    "RelativeBias": (Written, lambda twin, x: x + distances(twin["table"], *x.shape[-2:])),
+    "NoPositions": (nothing, lambda _, x: x),
+    "GatedFeedForward": (Written, lambda twin, x: twin.gated("", x, twin.ours)),
+    "GroupedAttention": (Written, lambda twin, x, mask: twin.grouped("", x, mask, twin.ours)),
+    "gpt, llama": (Written, Written.gpt),
+    "gpt, relative": (Written, Written.gpt),
 }
 
 
@@ -191,7 +274,7 @@ def theirs(case, given):
     module = module_of(case, given)
     build, run = TWINS.get(case.name) or TWINS[case.covers]
     twin = build(module)
-    if module:
+    if module and not isinstance(twin, Written):
         copy_weights(twin, module)
     xs = [torch.tensor(x, requires_grad=x.dtype.kind == "f") for x in inputs_of(given)]
     y = run(twin, *xs)

@@ -1,0 +1,119 @@
+"""One part exchanged at a time in a language model: what does each gain, at equal budget?
+
+    python -m examples.modern_parts            trains what is not stored yet, and prints the table
+    python -m examples.modern_parts --jobs 2   two runs at a time
+    python -m examples.modern_parts --table    only prints what is stored
+
+Every run is examples/language_model.py with other parts: the same text, the same batches in the
+same order for a seed, the same rate for all. It takes half as many steps; each run is stored
+as soon as it ends, so the command can be stopped and called again.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import npt_lib as npt
+from examples.language_model import BATCH, LENGTH, RATE, bits_per_byte
+from npt_lib.tasks import numpy_documentation
+
+STORE = Path(__file__).resolve().parents[1] / "book" / "beyond" / "modern_parts.json"
+MERGES, STEPS, SEEDS = 768, 300, (0, 1, 2)
+LOOKS = 100, 200, 300                # after so many steps the held-out text is read
+GATED = 341                          # hidden units, so that three matrices weigh what two did
+SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.0,
+                             max_len=LENGTH + 1)
+PARTS: dict[str, dict[str, Any]] = {
+    "as in chapter 11": {},
+    "RMSNorm": {"norm": "rms"},
+    "no positions": {"positions": "none"},
+    "relative bias": {"positions": "relative"},
+    "rotary": {"positions": "rotary"},
+    "SwiGLU": {"gated": True, "d_ff": GATED},
+    "2 heads of keys": {"n_kv_heads": 2},
+    "1 head of keys": {"n_kv_heads": 1},
+    "all of them": {"norm": "rms", "positions": "rotary", "gated": True, "d_ff": GATED,
+                    "n_kv_heads": 2, "bias": False},
+}
+
+
+def run(part: str, seed: int) -> dict[str, Any]:
+    """Train one model; its parameters, and its bits per byte on held-out text at each look."""
+    texts = numpy_documentation()
+    tokenizer = npt.BytePairTokenizer.from_texts(texts.train, MERGES)
+    rows, held_out = (texts.rows(tokenizer, LENGTH, of) for of in ("train", "test"))
+    config = npt.modern_config(len(tokenizer), **(SIZES | PARTS[part]))
+    model = npt.GPT(config, np.random.default_rng(seed))
+    optimizer = npt.Adam(model.parameters(), RATE)
+    batches = npt.Batches(rows, BATCH, np.random.default_rng(100 + seed))
+    bits, done = {}, 0
+    for look in LOOKS:
+        npt.train(model, optimizer, batches, None, look - done,
+                  schedule=lambda step, done=done: npt.warmup_cosine(done + step, RATE, 50, STEPS))
+        done = look
+        bits[str(look)] = bits_per_byte(npt.evaluate(model, held_out).loss, texts.test, tokenizer)
+    return {"part": part, "seed": seed, "parameters": model.n_parameters(), "bits": bits,
+            "config": asdict(config), "numpy": np.__version__}
+
+
+def stored() -> list[dict[str, Any]]:
+    return json.loads(STORE.read_text("utf8")) if STORE.exists() else []
+
+
+def store(runs: list[dict[str, Any]]) -> None:
+    """All or nothing: to another file first, then to its name."""
+    order = list(PARTS)
+    runs = sorted(runs, key=lambda r: (order.index(r["part"]), r["seed"]))
+    new = STORE.with_suffix(".tmp")
+    new.write_text("[\n" + ",\n".join(json.dumps(r) for r in runs) + "\n]\n", "utf8")
+    os.replace(new, STORE)
+
+
+def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """A line for each part: parameters, mean and range of the bits, difference seed by seed."""
+    by = {(r["part"], r["seed"]): r["bits"][str(STEPS)] for r in runs}
+    lines = []
+    for part in PARTS:
+        seeds = [s for s in SEEDS if (part, s) in by and (next(iter(PARTS)), s) in by]
+        if not seeds:
+            continue
+        bits = [by[part, s] for s in seeds]
+        gains = [by[part, s] - by[next(iter(PARTS)), s] for s in seeds]
+        size = next(r["parameters"] for r in runs if r["part"] == part)
+        lines.append((part, f"{size:,}", f"{np.mean(bits):.3f}",
+                      f"{min(bits):.3f} to {max(bits):.3f}",
+                      " ".join(f"{g:+.3f}" for g in gains)))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m examples.modern_parts",
+                                     description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    runs = stored()
+    there = {(r["part"], r["seed"]) for r in runs}
+    missing = [(part, seed) for seed in SEEDS for part in PARTS if (part, seed) not in there]
+    if missing and not options.table:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")          # of each new process
+        fresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(options.jobs, fresh) as pool:
+            for made in as_completed([pool.submit(run, *what) for what in missing]):
+                runs.append(made.result())
+                store(runs)
+                print(f"{made.result()['part']}, seed {made.result()['seed']}: "
+                      f"{made.result()['bits'][str(STEPS)]:.3f}", flush=True)
+    for line in table(runs):
+        print("{:18}{:>10}  {}  ({})  {}".format(*line))
+
+
+if __name__ == "__main__":
+    main()
