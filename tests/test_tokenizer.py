@@ -168,7 +168,7 @@ def test_bad_vocabularies():
         WordTokenizer(["forty-two"])
     with raises("from_texts needs a list of texts, got one text."):
         WordTokenizer.from_texts("hello")
-    with raises("a tokenizer is one of ['byte pair', 'char', 'word'], got 'bytes'."):
+    with raises("a tokenizer is one of ['byte pair', 'char', 'gpt-2', 'word'], got 'bytes'."):
         from_dict({"kind": "bytes", "tokens": []})
     with raises("a batch needs at least one text, got none."):
         CharTokenizer("abc").encode_batch([])
