@@ -58,42 +58,47 @@ def outside_dx(dy, n, std, gain):
     return gain * right_dx(dy, n, std, 1.0)
 
 
-def pre_norm_sublayer(x, norm, f):
-    h, norm_backward = norm.forward(x)
-    h, f_backward = f.forward(h)
-    return x + h, lambda dy: dy + norm_backward(f_backward(dy))
-
-
-def post_norm(x, norm, f):
-    h, f_backward = f.forward(x)
-    y, norm_backward = norm.forward(x + h)
-
-    def backward(dy):
-        dx = norm_backward(dy)
-        return dx + f_backward(dx)
-
-    return y, backward
-
-
-def normed_trunk(x, norm, f):
+def two_branches(x, norm, f, g):
     n, norm_backward = norm.forward(x)
     h, f_backward = f.forward(n)
-    return n + h, lambda dy: norm_backward(dy + f_backward(dy))
+    k, g_backward = g.forward(n)
+    return x + h + k, lambda dy: dy + norm_backward(f_backward(dy) + g_backward(dy))
+
+
+def without_norm(x, norm, f, g):
+    h, f_backward = f.forward(x)
+    k, g_backward = g.forward(x)
+    return x + h + k, lambda dy: dy + f_backward(dy) + g_backward(dy)
+
+
+def one_after_the_other(x, norm, f, g):
+    n, norm_backward = norm.forward(x)
+    h, f_backward = f.forward(n)
+    k, g_backward = g.forward(h)
+    return x + k, lambda dy: dy + norm_backward(f_backward(g_backward(dy)))
+
+
+def normed_trunk(x, norm, f, g):
+    n, norm_backward = norm.forward(x)
+    h, f_backward = f.forward(n)
+    k, g_backward = g.forward(n)
+    return n + h + k, lambda dy: norm_backward(dy + f_backward(dy) + g_backward(dy))
 
 
 def with_backward(mistaken):
-    """pre_norm_sublayer with another backward: mistaken(dy, norm_backward, f_backward)."""
-    def sublayer(x, norm, f):
-        h, norm_backward = norm.forward(x)
-        h, f_backward = f.forward(h)
-        return x + h, lambda dy: mistaken(dy, norm_backward, f_backward)
+    """two_branches with another backward: mistaken(dy, norm_backward, f_backward, g_backward)."""
+    def branches(x, norm, f, g):
+        n, norm_backward = norm.forward(x)
+        h, f_backward = f.forward(n)
+        k, g_backward = g.forward(n)
+        return x + h + k, lambda dy: mistaken(dy, norm_backward, f_backward, g_backward)
 
-    return sublayer
+    return branches
 
 
-def adds_to_dy(x, norm, f):
+def adds_to_dy(x, norm, f, g):
     """Right values, but the caller's dy is no longer what it was."""
-    y, right = pre_norm_sublayer(x, norm, f)
+    y, right = two_branches(x, norm, f, g)
 
     def backward(dy):
         dy[...] = right(dy)
@@ -102,10 +107,11 @@ def adds_to_dy(x, norm, f):
     return y, backward
 
 
-def no_residual(x, norm, f):
-    h, norm_backward = norm.forward(x)
-    y, f_backward = f.forward(h)
-    return y, lambda dy: norm_backward(f_backward(dy))
+def no_residual(x, norm, f, g):
+    n, norm_backward = norm.forward(x)
+    h, f_backward = f.forward(n)
+    k, g_backward = g.forward(n)
+    return h + k, lambda dy: norm_backward(f_backward(dy) + g_backward(dy))
 
 
 def rms(x):
