@@ -5,21 +5,20 @@ import numpy as np
 from npt_lib.book.exercises import Mistake, code, derive, mend, predict
 
 rng = np.random.default_rng(4)
-x = np.array([[1.0, -2, 3], [-4, 5, -6]])
 h = np.array([[1.0, -2, 3], [4, -5, -6]])
 g = np.array([[2.0, 3, -1], [-5, -2, 4]])
 
 
 def leaky(forward, factor):
-    """A leaky ReLU of these two: forward(x, slope), and what dy is multiplied by."""
-    def leaky_relu(x, slope):
-        return forward(x, slope), lambda dy: dy * factor(dy, x, slope)
+    """A leaky ReLU of these two: forward(h, slope), and what dy is multiplied by."""
+    def leaky_relu(h, slope):
+        return forward(h, slope), lambda dy: dy * factor(dy, h, slope)
 
     return leaky_relu
 
 
-def bent(x, slope):
-    return np.where(x > 0, x, slope * x)
+def bent(h, slope):
+    return np.where(h > 0, h, slope * h)
 
 
 def gate(dh, dg):
@@ -42,8 +41,8 @@ def right_dg(dy, h, g):
     return dy * np.maximum(h, 0)
 
 
-def sigma(x):
-    return 1 / (1 + np.exp(-x))
+def sigma(h):
+    return 1 / (1 + np.exp(-h))
 
 
 EXERCISES = [
@@ -65,8 +64,9 @@ EXERCISES = [
     ),
     predict(
         "4.2",
-        "x is (2, -1), W1 is [[1, -1, 0], [1, 2, -3]], b1 is (1, 0, 0), W2 is the column\n"
-        "(1, 5, 2), b2 is -10, and the bend is ReLU. Which number comes out?",
+        "x is (2, -1), W1 is [[1, -1, 0], [1, 2, -3]], b1 is (1, 0, 0), W2 is\n"
+        "the column (1, 5, 2), b2 is -10, and the bend is ReLU. Which number\n"
+        "comes out?",
         -2,
         mistakes=[
             Mistake("the bend is forgotten", -22,
@@ -83,29 +83,29 @@ EXERCISES = [
     ),
     code(
         "4.3",
-        "Write leaky_relu(x, slope): y is x where x > 0, slope * x elsewhere.\n"
+        "Write leaky_relu(h, slope): y is h where h > 0, slope * h elsewhere.\n"
         "Return y, backward, as relu does.",
-        leaky(bent, lambda dy, x, slope: np.where(x > 0, 1, slope)),
-        cases=[(x, 0.5), (x, -0.5), (x, 3.0)],
+        leaky(bent, lambda dy, h, slope: np.where(h > 0, 1, slope)),
+        cases=[(h, 0.5), (h, -0.5), (h, 3.0)],
         mistakes=[
-            Mistake("the backward is that of ReLU", leaky(bent, lambda dy, x, slope: x > 0),
+            Mistake("the backward is that of ReLU", leaky(bent, lambda dy, h, slope: h > 0),
                     "What is the slope of the function left of 0?"),
             Mistake("dy is forgotten",
-                    lambda x, slope: (bent(x, slope), lambda dy: np.where(x > 0, 1, slope)),
+                    lambda h, slope: (bent(h, slope), lambda dy: np.where(h > 0, 1, slope)),
                     "What does the chain rule do with the slope and with dy?"),
-            Mistake("the sign is asked of y, not of x", leaky(
-                        bent, lambda dy, x, slope: np.where(bent(x, slope) > 0, 1, slope)),
-                    "With a slope of -0.5, what sign does y have where x is -2?"),
+            Mistake("the sign is asked of y, not of h", leaky(
+                        bent, lambda dy, h, slope: np.where(bent(h, slope) > 0, 1, slope)),
+                    "With a slope of -0.5, what sign does y have where h is -2?"),
             Mistake("the sign is asked of dy", leaky(
-                        bent, lambda dy, x, slope: np.where(dy > 0, 1, slope)),
+                        bent, lambda dy, h, slope: np.where(dy > 0, 1, slope)),
                     "Which array decided, on the way forward, what happens to an entry?"),
-            Mistake("the larger of x and slope * x", leaky(
-                        lambda x, slope: np.maximum(x, slope * x),
-                        lambda dy, x, slope: np.where(x > 0, 1, slope)),
-                    "Which of x and 3 * x is larger when x is negative?"),
+            Mistake("the larger of h and slope * h", leaky(
+                        lambda h, slope: np.maximum(h, slope * h),
+                        lambda dy, h, slope: np.where(h > 0, 1, slope)),
+                    "Which of h and 3 * h is larger when h is negative?"),
             Mistake("the backward lets everything through", leaky(
-                        bent, lambda dy, x, slope: 1.0),
-                    "By how much does the output change when a negative x grows by 1?"),
+                        bent, lambda dy, h, slope: 1.0),
+                    "By how much does the output change when a negative h grows by 1?"),
         ],
     ),
     mend(
@@ -132,25 +132,25 @@ EXERCISES = [
     ),
     derive(
         "4.5",
-        "Write swish_backward(dy, x): the gradient with respect to x of\n"
-        "y = x / (1 + exp(-x)).",
-        lambda x: x * sigma(x),
+        "Write swish_backward(dy, h): the gradient with respect to h of\n"
+        "y = h / (1 + exp(-h)).",
+        lambda h: h * sigma(h),
         cases=[(np.array([[-2.0, -1, 0], [0.5, 1, 2]]),), (3 * rng.standard_normal((2, 5)),)],
         mistakes=[
             Mistake("dy is forgotten",
-                    lambda dy, x: sigma(x) + x * sigma(x) * (1 - sigma(x)),
+                    lambda dy, h: sigma(h) + h * sigma(h) * (1 - sigma(h)),
                     "What does the chain rule do with a slope and with dy?"),
-            Mistake("x is taken for a constant",
-                    lambda dy, x: dy * x * sigma(x) * (1 - sigma(x)),
-                    "x stands in both factors. Which rule is there for a product?"),
-            Mistake("sigma is taken for a constant", lambda dy, x: dy * sigma(x),
-                    "When x grows, does sigma(x) stay as it is?"),
+            Mistake("h is taken for a constant",
+                    lambda dy, h: dy * h * sigma(h) * (1 - sigma(h)),
+                    "h stands in both factors. Which rule is there for a product?"),
+            Mistake("sigma is taken for a constant", lambda dy, h: dy * sigma(h),
+                    "When h grows, does sigma(h) stay as it is?"),
             Mistake("the product of the two derivatives",
-                    lambda dy, x: dy * sigma(x) * (1 - sigma(x)),
+                    lambda dy, h: dy * sigma(h) * (1 - sigma(h)),
                     "Is the derivative of a product the product of the derivatives?"),
             Mistake("the slope of sigma has the wrong sign",
-                    lambda dy, x: dy * (sigma(x) - x * sigma(x) * (1 - sigma(x))),
-                    "Does sigma rise or fall as x grows?"),
+                    lambda dy, h: dy * (sigma(h) - h * sigma(h) * (1 - sigma(h))),
+                    "Does sigma rise or fall as h grows?"),
         ],
     ),
 ]
