@@ -4,6 +4,7 @@ BIN    := .venv/bin
 READY  := .venv/.ready
 PARITY := .venv-parity/.ready
 BENCH  := .venv-bench/.ready
+NEEDED := -r requirements.txt -r requirements-beyond.txt
 AXE    := node_modules/axe-core/axe.min.js
 NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=300
 PROSE  := *.md *.toml _config.yml Makefile book npt_lib tests tools benchmarks examples _ext _static
@@ -57,12 +58,12 @@ clean:          ## remove what was built, environments included
 
 _build/html/index.html:
 	$(MAKE) book
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt requirements-beyond.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required")'
 	@# uv, where it is installed, takes a sixth of the time; whatever it cannot do, pip does
 	@(uv --version && uv venv --seed --allow-existing -p $(PYTHON) .venv && \
-	  uv pip install -p $(BIN)/python -r requirements.txt) >/dev/null 2>&1 || \
-	($(PYTHON) -m venv .venv && $(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt)
+	  uv pip install -p $(BIN)/python $(NEEDED)) >/dev/null 2>&1 || \
+	($(PYTHON) -m venv .venv && $(BIN)/python -m pip install -q --disable-pip-version-check $(NEEDED))
 	@touch $@
 $(PARITY): requirements-parity.txt
 	$(PYTHON) -m venv .venv-parity

@@ -5,7 +5,7 @@
     python -m examples.modern_parts --table    only prints what is stored
 
 Every run is examples/language_model.py with other parts: the same text, the same batches in the
-same order for a seed, the same rate for all. A run takes two minutes on one core; each is stored
+same order for a seed, the same rate for all. It takes half as many steps; each run is stored
 as soon as it ends, so the command can be stopped and called again.
 """
 
@@ -25,8 +25,8 @@ from examples.language_model import BATCH, LENGTH, RATE, bits_per_byte
 from npt_lib.tasks import numpy_documentation
 
 STORE = Path(__file__).resolve().parents[1] / "book" / "beyond" / "modern_parts.json"
-MERGES, STEPS, SEEDS = 768, 600, (0, 1, 2)
-LOOKS = 100, 300, 600                # after so many steps the held-out text is read
+MERGES, STEPS, SEEDS = 768, 300, (0, 1, 2)
+LOOKS = 100, 200, 300                # after so many steps the held-out text is read
 GATED = 341                          # hidden units, so that three matrices weigh what two did
 SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.0,
                              max_len=LENGTH + 1)

@@ -24,6 +24,7 @@ class BytePairTokenizer(Tokenizer):
     """
 
     kind = "byte pair"
+    words: re.Pattern[str] = PIECES                          # no token crosses its matches
 
     def __init__(self, merges: Iterable[Pair] = ()):
         self.merges = [_pair(pair, FIRST + N_BYTES + n)
@@ -45,11 +46,11 @@ class BytePairTokenizer(Tokenizer):
         """
         counts: Counter[str] = Counter()
         for text in check_texts(texts):
-            counts.update(PIECES.findall(text))
+            counts.update(cls.words.findall(text))
         return cls(learn(counts, check_count("n_merges", n_merges, 0)))
 
     def ids_of(self, text: str) -> list[int]:
-        return [i for word in PIECES.findall(text) for i in self._word(word)]
+        return [i for word in self.words.findall(text) for i in self._word(word)]
 
     def split(self, text: str) -> list[str]:
         """The tokens of a text, as ``tokens`` spells them: to look at."""

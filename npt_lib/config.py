@@ -46,9 +46,11 @@ class Config:
     def __post_init__(self) -> None:
         for field in fields(Config):
             name, value = field.name, getattr(self, field.name)
-            if field.type is int or (name == "n_decoder_layers" and value is not None):
+            if value is None and name in self.may_be_none():
+                continue
+            if field.type in (int, int | None):
                 self._set(name, check_count(name, value, 0 if name.endswith("_id") else 1))
-            if field.type is bool or (name == "final_norm" and value is not None):
+            if field.type in (bool, bool | None):
                 self._set(name, check_flag(name, value))
         self._set("dropout", check_share("dropout", self.dropout))
         check_heads(self.d_model, self.n_heads)
@@ -66,17 +68,23 @@ class Config:
         """What ``positions`` may be: what ``make_positions`` can make."""
         return "sinusoidal", "learned"
 
+    @staticmethod
+    def may_be_none() -> tuple[str, ...]:
+        """Sizes and choices that None says something of."""
+        return "n_decoder_layers", "final_norm"
+
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
     def _check_special_ids(self) -> None:
-        special = {"pad_id": self.pad_id, "bos_id": self.bos_id, "eos_id": self.eos_id}
+        ids = {"pad_id": self.pad_id, "bos_id": self.bos_id, "eos_id": self.eos_id}
+        special = {name: value for name, value in ids.items() if value is not None}
         for name, value in special.items():
             if value >= self.n_tgt_vocab:
                 raise ValueError(
                     f"{name}={value} is outside the target vocabulary of {self.n_tgt_vocab}."
                 )
-        if len(set(special.values())) < 3:
+        if len(set(special.values())) < len(special):
             raise ValueError(f"pad_id, bos_id and eos_id must differ, got {special}.")
 
     # the parts: override one to exchange it everywhere

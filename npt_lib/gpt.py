@@ -19,7 +19,14 @@ from npt_lib.transformer import InputEmbedding
 
 @dataclass(frozen=True)
 class GPTConfig(Config):
-    """The sizes of a GPT; ``gpt_config`` makes one with GPT-2's choices."""
+    """The sizes of a GPT; ``gpt_config`` makes one with GPT-2's choices.
+
+    pad_id None: no id is padding. bos_id None: no id only begins a text.
+    """
+
+    @staticmethod
+    def may_be_none() -> tuple[str, ...]:
+        return *Config.may_be_none(), "pad_id", "bos_id"
 
     def make_self_attention(self, rng: Rng) -> Module:
         return SelfAttention(self.d_model, self.n_heads, rng, dropout=self.dropout)

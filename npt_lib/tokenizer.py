@@ -25,6 +25,9 @@ class Tokenizer(ABC):
 
     kind: ClassVar[str]
     kinds: ClassVar[dict[str, type["Tokenizer"]]] = {}
+    pad_id: int | None = PAD
+    bos_id: int = BOS
+    eos_id: int = EOS
     tokens: list[str]
 
     def __init_subclass__(cls) -> None:
@@ -57,7 +60,7 @@ class Tokenizer(ABC):
     def encode(self, text: str, bos: bool = False, eos: bool = False) -> list[int]:
         """The ids of a text, with the start and end tokens around it if asked for."""
         bos, eos = check_flag("bos", bos), check_flag("eos", eos)
-        return [BOS] * bos + self.ids_of(check_text("a text", text)) + [EOS] * eos
+        return [self.bos_id] * bos + self.ids_of(check_text("a text", text)) + [self.eos_id] * eos
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a row of ids, up to the first end token; padding is left out."""
@@ -67,9 +70,9 @@ class Tokenizer(ABC):
                 raise ValueError(f"ids must be whole numbers, got {i}.")
             if not 0 <= i < len(self):
                 raise ValueError(f"id {i} is outside the vocabulary of {len(self)}.")
-            if i == EOS:
+            if i == self.eos_id:
                 break
-            if i not in (PAD, BOS):
+            if i not in (self.pad_id, self.bos_id):
                 content.append(int(i))
         return self.text_of(content)
 
@@ -78,7 +81,11 @@ class Tokenizer(ABC):
         rows = [self.encode(text, bos, eos) for text in check_rows("texts", texts, "texts")]
         if not rows:
             raise ValueError("a batch needs at least one text, got none.")
-        batch = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
+        lengths = {len(row) for row in rows}
+        if self.pad_id is None and len(lengths) > 1:
+            raise ValueError(f"{self} has no padding: a batch needs rows of one length, got "
+                             f"{sorted(lengths)}.")
+        batch = np.full((len(rows), max(lengths)), self.pad_id or PAD, np.int64)
         for out, row in zip(batch, rows, strict=True):
             out[:len(row)] = row
         return batch

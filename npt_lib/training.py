@@ -29,6 +29,7 @@ from npt_lib.module import Array, Parameter, Rng
 from npt_lib.optim import SGD, Adam, by_name, clip_gradients
 from npt_lib.parallel.data_parallel import DataParallel
 from npt_lib.parallel.memory import reuse_memory
+from npt_lib.parallel.processes import Processes
 from npt_lib.parallel.threads import check_threads, threads
 from npt_lib.require import (
     check_callable,
@@ -301,6 +302,7 @@ def train(
     resume: bool = False,
     tokenizers: tuple[Tokenizer, ...] = (),
     n_threads: int = 1,
+    comm: Any = None,
     **loss_options: Any,
 ) -> History:
     """Train until step n_steps, or until batches run out, or Ctrl-C.
@@ -310,22 +312,23 @@ def train(
     with the lowest validation loss beside it, as name.best.npz. With resume, a run found at path
     goes on where it stopped, bit for bit; batches that have no state_dict must be those from the
     beginning, by a generator of their own: as many as there were steps are left out. n_threads
-    computes each batch in so many parts at once (for large models). Built in chapter 10. For
-    memory on Linux, see keep_memory.
+    computes each batch in so many parts at once (for large models); comm, of ``processes``, does
+    so on all processes of MPI. Built in chapter 10. For memory on Linux, see keep_memory.
     """
     n_steps, every = check_count("n_steps", n_steps), check_count("every", every)
     _check_parts(model, optimizer, batches, rng, loss_options)
     if schedule is not None:
         check_callable("schedule", schedule)
-    run = _Run(model, optimizer, batches, rng, validation, path, tokenizers)
+    run = _Run(model, optimizer, batches, rng, validation, path, tokenizers, _Team(comm))
     run.check()
     history = run.go_on() if check_flag("resume", resume) and run.exists() else run.history
     several = check_threads("n_threads", n_threads) > 1
     learner: Any = DataParallel(model, n_threads) if several else model
+    learner = learner if comm is None else Processes(learner, comm)
     reuse_memory()
     kept = len(history.loss)
     steps = range(kept + 1, n_steps + 1)
-    with closing(progress_bar(kept, n_steps)) as bar, ctrl_c() as asked:
+    with closing(run.team.bar(kept, n_steps)) as bar, ctrl_c() as asked:
         for step, batch in zip(steps, run.rest(), strict=False):
             with _named(step):
                 lr = optimizer.lr if schedule is None else _rate(schedule(step))
@@ -333,7 +336,7 @@ def train(
                     loss = train_step(learner, optimizer, batch, rng, lr, max_norm, **loss_options)
             history.add(loss, lr)
             bar.update(1)
-            if asked() and step < n_steps:
+            if run.team.any(asked()) and step < n_steps:
                 history.interrupted = True
                 break
             if step % every == 0:
@@ -355,6 +358,7 @@ class _Run:
     validation: Batch | None
     path: PathLike | None
     tokenizers: tuple[Tokenizer, ...]
+    team: "_Team"
     history: History = field(default_factory=History)
 
     def check(self) -> None:
@@ -365,18 +369,20 @@ class _Run:
             scores_of(self.model, tuple(x[:1] for x in batches[0]))
         if self.path is not None:
             model_arrays(self.model, self.tokenizers)
-            with beside(self.path):
+            with beside(self.path) if self.team.writes else nullcontext():
                 pass
 
     def exists(self) -> bool:
-        return self.path is not None and Path(self.path).exists()
+        return self.team.told(self.path is not None and Path(self.path).exists())
 
     def keep(self, evaluated: bool) -> None:
         """Evaluate the model if asked, and save it and the run."""
         step = len(self.history.loss)
         if self.validation is not None and evaluated:
-            self.history.evaluations.append(evaluate(self.model, self.validation, step=step))
-        if self.path is None:
+            found = (evaluate(self.model, self.validation, step=step) if self.team.writes
+                     else None)
+            self.history.evaluations.append(self.team.told(found))
+        if self.path is None or not self.team.writes:
             return
         arrays = model_arrays(self.model, self.tokenizers)
         if self.validation is not None and evaluated and self.history.best_is_last():
@@ -384,9 +390,15 @@ class _Run:
         save_run(self.path, arrays, self._about(), self._parts())
 
     def go_on(self) -> History:
-        """Everything as the file says."""
+        """Everything as the file says; one process reads it, and tells the others."""
         assert self.path is not None
-        load_run(self.path, self._about(), {"model": self.model, **self._parts()})
+        parts = {"model": self.model, **self._parts()}
+        if self.team.writes:
+            load_run(self.path, self._about(), parts)
+        states = self.team.told({name: part.state_dict() for name, part in parts.items()})
+        if not self.team.writes:
+            for name, part in parts.items():
+                part.load_state_dict(states[name])
         return self.history
 
     def rest(self) -> Iterator[Any]:
@@ -421,6 +433,25 @@ class _Run:
                               "parameters": self._names()},
                 "batches": hasattr(self.batches, "state_dict"),
                 "rng": "none" if self.rng is None else "that of batches" if shared else "its own"}
+
+
+class _Team:
+    """The processes that train one model together: one alone if there is no communicator."""
+
+    def __init__(self, comm: Any):
+        self.comm = comm
+        self.writes = comm is None or comm.rank == 0
+
+    def told(self, value: Any) -> Any:
+        """What the first process says."""
+        return value if self.comm is None else self.comm.bcast(value)
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so on any process."""
+        return flag if self.comm is None else any(self.comm.allgather(flag))
+
+    def bar(self, start: int, total: int) -> Any:
+        return progress_bar(start, total) if self.writes else SilentBar()
 
 
 def best_path(path: PathLike) -> Path:

@@ -1,6 +1,7 @@
 """Data parallelism: the parts of a batch on a thread each. Told in "Making it fast"."""
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,16 +55,26 @@ class DataParallel(Module):
 
     def _parts(self, batch: Any) -> tuple[list[int], list[tuple[Array, ...]]]:
         """Parts of about as many rows, and their targets; none without, if any has some."""
-        sizes = {len(x) for x in batch} if isinstance(batch, tuple) else set()
-        if len(sizes) != 1:
-            raise ValueError("Several threads need batches that are tuples of arrays with one "
-                             f"first axis, got {[described(x) for x in batch]}.")
-        cuts = [slice(rows[0], rows[-1] + 1)
-                for rows in np.array_split(np.arange(sizes.pop()), len(self.copies)) if len(rows)]
-        parts = [tuple(x[cut] for x in batch) for cut in cuts]
+        cuts = cut_rows(check_batch(batch, "Several threads"), len(self.copies))
+        parts = [tuple(x[cut] for x in batch) for cut in cuts if cut.stop > cut.start]
         counted = [(self.model.n_targets(part), part) for part in parts]
         counted = [pair for pair in counted if pair[0]] or counted[:1]
         return [n for n, _ in counted], [part for _, part in counted]
+
+
+def check_batch(batch: Any, who: str) -> int:
+    """How many rows the arrays of a batch have in common."""
+    sizes = {len(x) for x in batch} if isinstance(batch, tuple) else set()
+    if len(sizes) != 1:
+        raise ValueError(f"{who} need batches that are tuples of arrays with one "
+                         f"first axis, got {[described(x) for x in batch]}.")
+    return sizes.pop()
+
+
+def cut_rows(n_rows: int, n_parts: int) -> list[slice]:
+    """About as many rows for each part, none twice; some may get none."""
+    ends = [n_rows * i // n_parts for i in range(n_parts + 1)]
+    return [slice(a, b) for a, b in pairwise(ends)]
 
 
 def add_shares(row: tuple[Parameter, ...], shares: list[float]) -> None:
