@@ -1,4 +1,4 @@
-"""Other people's weights: GPT-2's files, read and written. Chapter 16. Needs safetensors."""
+"""Other people's weights: GPT-2's files, read and written. Needs safetensors."""
 
 import importlib
 import json
@@ -38,10 +38,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def load_gpt2(folder: PathLike) -> GPT:
-    """The model in a folder with GPT-2's config.json and model.safetensors, in float32.
-
-    Built in chapter 16.
-    """
+    """The model in a folder with GPT-2's config.json and model.safetensors, in float32."""
     said = read_json(folder, CONFIG)
     for name, known in CHOICES.items():
         if said.get(name, known[0]) not in known:
@@ -111,7 +108,7 @@ class GPT2Tokenizer(Tokenizer):
     """GPT-2's tokens: bytes and 50,000 merges, learned from other texts, with ids of its own.
 
     vocabulary: the id of each token, merges: pairs of tokens, both in the letters of the files.
-    There is no padding; the end token also stands between texts. Built in chapter 16.
+    There is no padding; the end token also stands between texts.
     """
 
     kind = "gpt-2"
@@ -169,6 +166,10 @@ class GPT2Tokenizer(Tokenizer):
         tokens = [LETTERS[b] for b in bytes_first] + letters[FIRST + N_BYTES:]
         vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*tokens, END]))}
         return cls(vocabulary, [(letters[a], letters[b]) for a, b in tokenizer.merges])
+
+    def split(self, text: str) -> list[str]:
+        """The tokens of a text, as ``tokens`` spells them: to look at."""
+        return [self.tokens[i] for i in self.encode(text)]
 
     def ids_of(self, text: str) -> list[int]:
         return [self._to_theirs[i] for i in self._inner.ids_of(text)]

@@ -76,6 +76,7 @@ parameter = new(lambda: npt.Parameter(np.ones((3, 2))))
 parameters = new(lambda: npt.Linear(3, 2, np.random.default_rng(0)).parameters())
 texts = one_of("abc", "cab", "a b", "red ball", "")
 BYTES = npt.BytePairTokenizer([(4, 5)])
+SPELLED = npt.GPT2Tokenizer.from_merges(BYTES)
 LETTERS, WORDS = npt.CharTokenizer("abc "), npt.WordTokenizer(["red", "ball", "a", "b"])
 
 
@@ -169,6 +170,13 @@ CALLS = {
         batch=lambda rng: (src(rng)[:2], tgt(rng)[:2]), rng=maybe_rng, n_steps=one_of(1, 2),
         max_norm=one_of(1.0), every=count, n_threads=one_of(1))),
     "threads": (lambda n: npt.threads(n).__enter__(), dict(n=one_of(1))),
+    "GPT2Tokenizer": (npt.GPT2Tokenizer, dict(
+        vocabulary=one_of(SPELLED.vocabulary), merges=one_of(SPELLED.pairs, []))),
+    "GPT2Tokenizer.encode": (SPELLED.encode, dict(text=texts, bos=flag, eos=flag)),
+    "GPT2Tokenizer.decode": (SPELLED.decode, dict(ids=ids(9, (4,), (6,)))),
+    "save_gpt2": (npt.save_gpt2, dict(
+        folder=one_of("gpt2"), model=one_of(GPT), tokenizer=one_of(None, SPELLED))),
+    "load_gpt2": (npt.load_gpt2, dict(folder=one_of("none", "gpt2"))),
     "load_tokenizers": (npt.load_tokenizers, dict(path=one_of("none.npz"))),
     "gradient_errors": (npt.gradient_errors, dict(
         forward=one_of(lambda *xs: (2 * sum(xs), lambda dy: (2 * dy,) * len(xs))),
@@ -312,7 +320,8 @@ def drawn(rng, name):
 def test_every_public_name_is_fuzzed_that_takes_something():
     covered = " ".join([*CALLS, inspect.getsource(saved_and_loaded)])
     left = {name for name in npt.__all__ if name not in covered}
-    assert left == {"DecodingState", "Evaluation", "History", "Module", "Rules", "keep_memory"}
+    assert left == {"DecodingState", "Evaluation", "History", "Module", "Rules", "keep_memory",
+                    "processes"}
 
 
 @pytest.mark.long

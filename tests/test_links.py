@@ -117,7 +117,8 @@ def test_every_file_on_the_page_has_an_example():
 
 
 @pytest.mark.parametrize("stem", reference.examples())
-def test_an_example_prints_what_it_says(stem):
+def test_an_example_prints_what_it_says(stem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     block = reference.examples()[stem]
     lines = re.findall(r"^ *print\(.*?(?:\)  +# (.*))?$", block, re.M)
     printed = io.StringIO()

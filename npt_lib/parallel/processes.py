@@ -1,4 +1,4 @@
-"""Data parallelism over processes and machines, by MPI. Told in chapter 15. Needs mpi4py."""
+"""Data parallelism over processes and machines, by MPI. Needs mpi4py."""
 
 import importlib
 import sys
@@ -137,18 +137,19 @@ def add_up(comm: Any, parameters: list[Parameter]) -> list[Array | None]:
     All gradients travel as one array: a message costs time, however short it is.
     """
     has = np.array([p.grad is not None for p in parameters], np.int8)
-    comm.Allreduce(MPI_IN_PLACE(), has)
+    comm.Allreduce(in_place(), has)
     wanted = [p for p, any_has in zip(parameters, has, strict=True) if any_has]
     if not wanted:
         return [None] * len(parameters)
     flat = np.concatenate([np.ravel(p.value * 0 if p.grad is None else p.grad) for p in wanted])
-    comm.Allreduce(MPI_IN_PLACE(), flat)
+    comm.Allreduce(in_place(), flat)
     ends = np.cumsum([p.value.size for p in wanted])[:-1]
     sums = {id(p): x.reshape(p.shape) for p, x in zip(wanted, np.split(flat, ends), strict=True)}
     return [sums.get(id(p)) for p in parameters]
 
 
-def MPI_IN_PLACE() -> Any:
+def in_place() -> Any:
+    """What tells Allreduce to write over the array that it reads."""
     return needs_mpi().IN_PLACE
 
 
