@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.contestants import OTHER_STATE, REFERENCE
+from benchmarks.work import D_HEAD, N_HEADS
 
 Results = dict[str, Any]
 Cells = Mapping[str, Mapping[str, str]]         # a cell by column and row
@@ -27,7 +28,7 @@ def opening(results: Results) -> str:
     return f"""## What was measured
 
 {results["rounds"]} rounds, in each of which everyone had a turn; a ratio is between two turns of
-one round. A cell is the median, with the least and the most below it. **Under 1 is
+one round. A cell is the middle one, with the least and the most below it. **Under 1 is
 faster.**{missing}
 
 {table("machine", results["machine"].items()).replace("---:", "---")}"""
@@ -47,7 +48,7 @@ As ratios to {reference(results)}:
 
 {ratio_table(results, races)}
 
-In milliseconds; in small, the matrix products of a step over its time, as a share of sgemm:
+In milliseconds. In small: how fast a step multiplied, all of its time counted, as a share of sgemm:
 
 {cells_table(results, {size: shares[size] | peaks[size] for size in races})}"""
 
@@ -65,7 +66,8 @@ def memory(results: Results) -> str:
              for size, held in results["memory"].items() if all(held.values())}    # 0: not known
     return f"""## Memory
 
-The most that five training steps held over the start; in small, the ratio to {reference(results)}:
+The most that five training steps held beyond the start; in small, the ratio to
+{reference(results)}:
 
 {cells_table(results, cells)}"""
 
@@ -91,11 +93,12 @@ def attention(results: Results) -> str:
             for n, numbers in by_n.items()}
     return f"""## Attention by length
 
-Forwards and backwards over so many positions, as ratios to {reference(results)}:
+Forwards and backwards over so many positions, for one sequence with {N_HEADS} heads of {D_HEAD},
+as ratios to {reference(results)}:
 
 {ratio_table(results, by_n)}
 
-The most memory that it held over the start:
+The most memory that this held beyond the start:
 
 {cells_table(results, held)}"""
 

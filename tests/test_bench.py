@@ -305,7 +305,8 @@ def test_stored_reports_are_those_of_their_numbers(folder):
 RECORD = json.loads((ROOT / "benchmarks" / "report" / "results.json").read_text("utf8"))
 GAINS = {form["name"]: form for form in RECORD["forms"]}
 ELSEWHERE = json.loads((ROOT / "benchmarks" / "elsewhere" / "results.json").read_text("utf8"))
-FAST = (ROOT / "book" / "making_it_fast.md").read_text("utf8")
+FAST, MEASURED = ((ROOT / "book" / f"{name}.md").read_text("utf8")
+                  for name in ("making_it_fast", "benchmarks"))
 
 
 def after(mark):
@@ -355,7 +356,7 @@ def test_the_table_of_savings_says_which_is_the_largest():
 
 
 def test_the_five_lines_say_what_was_measured():
-    words = (ROOT / "book" / "benchmarks.md").read_text("utf8").split("## How it was measured")[0]
+    words = MEASURED.split("## How it was measured")[0]
     lines = re.findall(r"^\d\. (.*(?:\n   .*)*)", words, re.M)
     training, memory, writing, attention, elsewhere = lines
     tiny, small, medium, base = ratios(RECORD["train"])
@@ -365,22 +366,39 @@ def test_the_five_lines_say_what_was_measured():
     assert always_faster == [("TINY", "jax")]
     assert re.findall(r"\d\.\d\d", training) == [
         tiny, medium, small, base, ratios(RECORD["train"], "jax")[0]]
-    held = RECORD["memory"]["TINY"]
-    assert re.findall(r"\d+", memory) == [f"{held[key] / 2**20:.0f}" for key in ("npt", "torch")]
-    one = {size: by_name["one"] for size, by_name in RECORD["decode"].items()}
-    assert re.findall(r"\d\.\d\d", writing) == ratios(one)
-    jax = f"about {float(ratios(one, to='jax')[0]):.0f} times as fast as we are"
-    assert jax in writing and jax in FAST
+    held = {size: [f"{RECORD['memory'][size][key] / 2**20:,.0f}" for key in ("npt", "torch")]
+            for size in ("TINY", "BASE")}
+    (ours, theirs), more = held["TINY"], str(round(int(held["TINY"][1]) - int(held["TINY"][0]), -1))
+    assert re.findall(r"\d[\d,]*", memory) == [ours, theirs, ours, more, theirs, *held["BASE"]]
+    one, batch = ({size: by_name[name] for size, by_name in RECORD["decode"].items()}
+                  for name in ("one", "batch"))
+    assert re.findall(r"\d\.\d\d", writing) == ratios(one) + ratios(batch)
+    assert f"about {float(ratios(one, to='jax')[0]):.0f} times as fast as we were" in writing
+    assert ", ".join([tiny, small, medium]) + f" and {base} of PyTorch's time" in FAST
     longest = {"4096": RECORD["attention"]["4096"]}
     assert re.findall(r"\d\.\d\d", attention) == ratios(longest) + ratios(longest, "textbook")
     assert re.findall(r"([\d,]+) MiB", attention) == [
         f"{longest['4096']['bytes'][key] / 2**20:,.0f}" for key in ("npt", "torch", "textbook")]
     assert not re.findall(r"\d\.\d\d", elsewhere)
+    answer = words.split("<summary>Look</summary>")[1]
+    assert re.findall(r"\d{3}", answer) == [
+        f"{1e3 * np.median(RECORD['attention'][n]['seconds'][key]):.0f}"
+        for key in ("npt", "torch") for n in ("2048", "4096")]
+
+
+def test_what_the_page_says_of_another_machine_was_measured_there():
+    """SMALL's ratio and its sgemm, there, here, there under Haswell, here under Haswell."""
+    hint = MEASURED.split("The hint is this.")[1]
+    runs = [(stored["train"]["SMALL"], key) for key in ("npt", "npt-Haswell")
+            for stored in (ELSEWHERE, RECORD)]
+    assert re.findall(r"\d\.\d\d", hint) == [ratios({"": run}, key)[0] for run, key in runs]
+    assert re.findall(r"\b\d{3}\b", hint) == [f"{run['peak'][key]:.0f}" for run, key in runs]
+    ahead = [float(x) for x in ratios(ELSEWHERE["train"])]
+    assert max(ahead) < 1
 
 
 def test_a_run_that_others_disturbed_gives_the_page_no_table():
     """By the page's own rule: more than a few per cent of load, and nothing is to be believed."""
-    page = (ROOT / "book" / "benchmarks.md").read_text("utf8")
     assert int(ELSEWHERE["machine"]["Load by others"].split("%")[0]) > 5
-    assert "{include} ../benchmarks/elsewhere" not in page
-    assert RECORD["machine"]["npt_lib"].removeprefix("first edition, ") in page
+    assert "{include} ../benchmarks/elsewhere" not in MEASURED
+    assert RECORD["machine"]["npt_lib"].removeprefix("first edition, ") in MEASURED

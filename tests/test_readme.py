@@ -60,21 +60,29 @@ def test_the_example_of_an_exercise_works():
 
 
 def test_the_example_of_marking_works(tmp_path, monkeypatch, capsys):
-    """Two hand-ins, one of which breaks off in between; and the single answer told below."""
+    """Hand-ins with an error, a kernel nobody has, a dead kernel, and no notebook at all.
+
+    None keeps those after it from being marked. And the single answer told below.
+    """
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("nbclient")
     start = "from npt_lib.book.exercises import check"
     hand_ins = {"ada": [start, 'check("2.1", ...)', 'check("2.2", (2, 8, 5, 7))'],
-                "ben": [start, "1 / 0", 'check("2.2", (8, 5, 7))']}
+                "ben": [start, "1 / 0", 'check("2.2", (8, 5, 7))'],
+                "cleo": [start, "import os; os._exit(1)", 'check("2.2", (2, 8, 5, 7))'],
+                "eve": [start, 'check("2.2", (2, 8, 5, 7))']}
     (tmp_path / "hand_ins").mkdir()
+    (tmp_path / "hand_ins" / "dan.ipynb").write_text("no notebook", "utf8")
     for student, cells in hand_ins.items():
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+        notebook.metadata.kernelspec = {"name": "of-ones-own", "display_name": "My own"}
         nbformat.write(notebook, tmp_path / "hand_ins" / f"{student}.ipynb")
     monkeypatch.chdir(tmp_path)
     (code,) = python_blocks("book/teaching.md")
     exec(code, {})
     assert capsys.readouterr().out.splitlines() == [
-        "student,exercise,verdict", "ada,2.1,to do", "ada,2.2,correct", "ben,2.2,not yet"]
+        "student,exercise,verdict", "ada,2.1,to do", "ada,2.2,correct", "ben,2.2,not yet",
+        "cleo,all,DeadKernelError", "dan,all,NotJSONError", "eve,2.2,correct"]
     (single,) = re.findall(r"`(judge\(.*\))\.status`", PAGES["book/teaching.md"])
     assert eval(single, {"judge": judge}).status == "not yet"
 

@@ -103,7 +103,8 @@ EXERCISES = [
     predict(
         "9.1",
         "src is (3, 5), before is (3, 7), the vocabularies hold 11 and 13 tokens, D = 8, four "
-        "heads. What shape do the weights of the decoder's cross-attention have?",
+        "heads. In the decoder's cross-attention, softmax makes weights of the scores. What shape "
+        "have they?",
         (3, 4, 7, 5),
         mistakes=[
             Mistake("queries and keys changed places", (3, 4, 5, 7),
