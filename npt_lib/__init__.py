@@ -28,6 +28,7 @@ from npt_lib.gpt import GPT, GPTConfig, gpt_config
 from npt_lib.gpt2 import GPT2Tokenizer, load_gpt2, save_gpt2
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
 from npt_lib.layers import Linear, softmax
+from npt_lib.long_attention import BlockSparse, Causal, Window, attention_in_tiles
 from npt_lib.loss import cross_entropy
 from npt_lib.modern import (
     GatedFeedForward,
@@ -54,6 +55,7 @@ from npt_lib.optim import SGD, Adam, clip_gradients, noam, warmup_cosine
 from npt_lib.parallel.memory import keep_memory
 from npt_lib.parallel.processes import processes
 from npt_lib.parallel.threads import threads
+from npt_lib.pattern_attention import PatternAttention
 from npt_lib.tokenizer import CharTokenizer, WordTokenizer
 from npt_lib.training import Batches, Evaluation, History, evaluate, train, train_step
 from npt_lib.transformer import InputEmbedding, Transformer
@@ -65,7 +67,9 @@ __all__ = [
     "SGD",
     "Adam",
     "Batches",
+    "BlockSparse",
     "BytePairTokenizer",
+    "Causal",
     "CharTokenizer",
     "Config",
     "CrossAttention",
@@ -92,6 +96,7 @@ __all__ = [
     "Module",
     "NoPositions",
     "Parameter",
+    "PatternAttention",
     "RMSNorm",
     "RelativeBias",
     "Rotary",
@@ -100,8 +105,10 @@ __all__ = [
     "SinusoidalPositions",
     "Transformer",
     "Unembedding",
+    "Window",
     "WordTokenizer",
     "attention",
+    "attention_in_tiles",
     "attention_maps",
     "beam_search",
     "causal_mask",

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from npt_lib.layers import exp_in_place, softmax, softmax_gradient, softmax_in_place
+from npt_lib.layers import softmax, softmax_gradient, softmax_in_place
+from npt_lib.long_attention import Pattern, attention_in_tiles, pattern_table
 from npt_lib.module import Array, Backward, saved
-from npt_lib.parallel.threads import each
 from npt_lib.require import as_ids, check_attention, check_count
 
 LONG = 1 << 20                 # scores T * S, beyond which a table of them is never made whole
-BLOCK = 1 << 19                # scores that are made at a time then
 Change = Callable[[Array], tuple[Array, Backward]]
 
 
@@ -32,7 +31,7 @@ def attention(
     check_attention(q, k, v, mask)
     is_long = q.shape[-2] * k.shape[-2] > LONG
     if is_long and drop is None and shift is None:
-        return attention_by_rows(q, k, v, mask)
+        return attention_in_tiles(q, k, v, mask)
     return attention_at_once(q, k, v, mask, drop, shift)
 
 
@@ -63,56 +62,6 @@ def attention_at_once(
 def same(dy: Array) -> Array:
     """The backward of a step that was left out."""
     return dy
-
-
-def attention_by_rows(
-    q: Array, k: Array, v: Array, mask: Array | None = None, block: int = BLOCK
-) -> tuple[Array, Backward]:
-    """Attention for long sequences: a few queries at a time, and their weights not kept.
-
-    The same results, with memory that grows with T, not with T * S.
-    Backward: computes the weights of the same few queries again. Told in "Making it fast".
-    """
-    S, scale = k.shape[-2], 1 / math.sqrt(q.shape[-1])
-    tables = list(np.ndindex(q.shape[:-2]))               # each batch row and head
-    few = max(1, block // S)
-    blocks = [slice(i, i + few) for i in range(0, q.shape[-2], few)]
-    masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], S))
-    dtype = np.result_type(q, k, v)
-    y = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
-
-    def weigh(t: tuple[int, ...], rows: slice) -> tuple[Array, Array]:
-        """Weights times a total, and that total, which is cheaper to divide by later."""
-        e = q[t][rows] * scale @ k[t].T                   # (few, S)
-        total = exp_in_place(e, None if masks is None else masks[t][rows])
-        return e, total
-
-    def table_forward(t: tuple[int, ...]) -> None:
-        for rows in blocks:
-            e, total = weigh(t, rows)
-            y[t][rows] = e @ v[t] / total
-
-    def backward(dy: Array) -> tuple[Array, Array, Array]:
-        dq, dk, dv = (np.zeros(x.shape, dtype) for x in (q, k, v))
-
-        def table_backward(t: tuple[int, ...]) -> None:
-            for rows in blocks:
-                e, total = weigh(t, rows)
-                dye = dy[t][rows] / total                 # of e @ v
-                dv[t] += e.T @ dye
-                dscores = dye @ v[t].T
-                dscores -= np.vecdot(dye, y[t][rows])[:, None]    # the sum of dw * w
-                dscores *= e
-                dk[t] += dscores.T @ q[t][rows]
-                dq[t][rows] = dscores @ k[t]
-            dk[t] *= scale
-            dq[t] *= scale
-
-        each(table_backward, tables)
-        return dq, dk, dv
-
-    each(table_forward, tables)
-    return y, backward
 
 
 def causal_mask(n: int) -> Array:
@@ -151,8 +100,8 @@ def _find(
     inside = saved(backward)
     if backward.__qualname__ == "attention_at_once.<locals>.backward":
         yield path, inside["w"]
-    elif backward.__qualname__ == "attention_by_rows.<locals>.backward":
-        yield path, _weights(**saved(inside["weigh"]))
+    elif backward.__qualname__ == "attention_in_tiles.<locals>.backward":
+        yield path, _weights(**saved(inside["tiles"]))
     else:
         for name, value in inside.items():
             for step, function in _functions(name, value):
@@ -172,7 +121,11 @@ def _functions(name: str, value: Any) -> Iterator[tuple[tuple[str, ...], Functio
 SILENT = {"attention", "encode", "decode", "model"}     # steps of the code, no parts of the model
 
 
-def _weights(q: Array, k: Array, masks: Array | None, **others: Any) -> Array:
-    """Those that attention by rows did not keep."""
-    w, _ = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.dtype.type(q.shape[-1])), masks)
+def _weights(
+    q: Array, k: Array, masks: Array | None, pattern: Pattern | None, **others: Any
+) -> Array:
+    """Those that attention in tiles did not keep."""
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.dtype.type(q.shape[-1]))
+    seen = pattern_table(pattern, *scores.shape[-2:])
+    w, _ = softmax(scores, seen if masks is None else masks & seen)
     return w

@@ -28,7 +28,7 @@ class Embedding(Module):
 
         def backward(dy: Array) -> None:
             dtable = np.zeros(table.shape, table.dtype)
-            places = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)    # each number's
+            places = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)    # flat indices
             np.add.at(dtable.reshape(-1), places.ravel(), dy.ravel())     # a repeated id adds up
             self.table.add_grad(dtable)
 
@@ -71,7 +71,7 @@ class Unembedding(Module):
 
 
 def sinusoidal_positions(n: int, d_model: int) -> Array:
-    """(n, D): sines and cosines of the position, in wavelengths from 2 pi to 10,000 * 2 pi."""
+    """(n, D): sines and cosines of the position, wavelengths from 2 pi to almost 10,000 * 2 pi."""
     n, d_model = check_count("n", n), check_count("d_model", d_model)
     rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)          # (D/2,)
     angles = np.arange(n)[:, None] * rates                            # (n, D/2)

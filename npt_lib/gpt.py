@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from npt_lib.config import Config
-from npt_lib.dot_product_attention import causal_mask
 from npt_lib.embedding import Embedding, Unembedding
 from npt_lib.encoder import Encoder
 from npt_lib.generate import DecodingState
+from npt_lib.long_attention import Pattern, causal_view, check_pattern
 from npt_lib.loss import cross_entropy
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.multi_head_attention import SelfAttention, check_blocks
+from npt_lib.pattern_attention import PatternAttention
 from npt_lib.require import as_ids, check_count, check_ids, check_length, check_rows
 from npt_lib.transformer import InputEmbedding
 
@@ -21,14 +22,24 @@ from npt_lib.transformer import InputEmbedding
 class GPTConfig(Config):
     """The sizes of a GPT; ``gpt_config`` makes one with GPT-2's choices.
 
-    pad_id None: no id is padding. bos_id None: no id only begins a text.
+    pad_id None: no id is padding. bos_id None: no id only begins a text. pattern: who may see
+    whom, such as Window(64); attention's weights have no dropout then.
     """
+
+    pattern: Pattern | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pattern is not None:
+            check_pattern(self.pattern)
 
     @staticmethod
     def may_be_none() -> tuple[str, ...]:
         return *Config.may_be_none(), "pad_id", "bos_id"
 
     def make_self_attention(self, rng: Rng) -> Module:
+        if self.pattern is not None:
+            return PatternAttention(self.d_model, self.n_heads, rng, self.pattern)
         return SelfAttention(self.d_model, self.n_heads, rng, dropout=self.dropout)
 
 
@@ -62,8 +73,9 @@ class GPT(Module):
 
     def forward(self, ids: Array, rng: Rng | None = None) -> tuple[Array, Backward]:
         ids = self._check(ids)
+        T = ids.shape[1]
         x, embed_backward = self.embed.forward(ids, rng)                  # (B, T, D)
-        h, body_backward = self.body.forward(x, causal_mask(ids.shape[1]), rng)
+        h, body_backward = self.body.forward(x, causal_view(T, T), rng)
         logits, unembed_backward = self.unembed.forward(h)                # (B, T, V)
 
         def backward(dlogits: Array) -> None:

@@ -330,6 +330,9 @@ class ModernConfig(GPTConfig):
         for name in ("gated", "bias"):
             self._set(name, check_flag(name, getattr(self, name)))
         check_groups(self.n_heads, self.n_kv_heads)
+        if self.pattern is not None:
+            raise ValueError(f"pattern must be None: GroupedAttention has none, GPTConfig's "
+                             f"attention has; got {self.pattern!r}.")
         d_head = self.d_model // self.n_heads
         if self.positions == "rotary" and d_head % 2:
             raise ValueError(f"positions='rotary' turns pairs: d_model / n_heads must be even, "

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import npt_lib as npt
-from npt_lib.dot_product_attention import attention_by_rows
 
 B, T, S, H, K, F, V = 3, 5, 6, 2, 4, 7, 11
 D = H * K                                         # 8
@@ -147,8 +146,15 @@ CASES = [
     Case("attention", "attention", floats(*HEADS), run=function(npt.attention)),
     Case("attention, masked", "attention", empty_row(*HEADS, mask=(B, 1, T, S)),
          run=function(npt.attention)),
-    Case("attention, by rows", "attention", empty_row(*HEADS, mask=(B, 1, T, S)),
-         run=function(attention_by_rows, block=2 * S)),
+    Case("attention in tiles", "attention_in_tiles", empty_row(*HEADS, mask=(B, 1, T, S)),
+         run=function(npt.attention_in_tiles, tile=(2, 4))),
+    Case("attention in tiles, causal", "attention_in_tiles", floats(*HEADS),
+         run=function(npt.attention_in_tiles, pattern=npt.Causal(), tile=(3, 2))),
+    Case("attention in tiles, window", "attention_in_tiles",
+         empty_row(*HEADS, mask=(B, 1, T, S)),
+         run=function(npt.attention_in_tiles, pattern=npt.Window(3), tile=(2, 3))),
+    Case("attention in tiles, block-sparse", "attention_in_tiles", floats(*HEADS),
+         run=function(npt.attention_in_tiles, pattern=npt.BlockSparse(2, 3, near=1), tile=(3, 2))),
     Case("linear", "Linear", floats((B, T, D)), lambda rng: npt.Linear(D, F, rng),
          n_parameters=LINEAR),
     Case("linear, no bias", "Linear", floats((B, T, D)),
@@ -164,6 +170,8 @@ CASES = [
     Case("cross-attention, wide", "CrossAttention", masked(BATCH, MEMORY, mask=MEMORY_MASK),
          lambda rng: npt.CrossAttention(D, H, rng, d_head=5, dropout=0.4),
          run=with_dropout, n_parameters=4 * D * H * 5 + 3 * H * 5 + D),
+    Case("pattern attention", "PatternAttention", masked(BATCH, mask=SELF_MASK),
+         lambda rng: npt.PatternAttention(D, H, rng, npt.Window(3)), n_parameters=SELF),
     Case("feed-forward", "FeedForward", floats(BATCH),
          lambda rng: npt.FeedForward(D, F, rng), n_parameters=FFN),
     Case("feed-forward, gelu", "FeedForward", floats(BATCH),
@@ -235,5 +243,8 @@ CASES = [
          lambda rng: npt.GPT(RELATIVE, rng), run=with_dropout, n_parameters=2 * V * D
          + 2 * (2 * D * D + 2 * D + 2 * D * K + 2 * K + H * 17 + FFN + 2 * NORM) + NORM),
     Case("gpt", "GPT", lambda rng: source_and_target(rng)[1:], lambda rng: npt.GPT(GPT, rng),
+         run=with_dropout, n_parameters=(V + 9) * D + 2 * ENCODER_BLOCK + NORM),
+    Case("gpt, window", "GPT", lambda rng: source_and_target(rng)[1:],
+         lambda rng: npt.GPT(replace(GPT, pattern=npt.Window(3)), rng),
          run=with_dropout, n_parameters=(V + 9) * D + 2 * ENCODER_BLOCK + NORM),
 ]

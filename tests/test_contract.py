@@ -224,7 +224,8 @@ def test_docstrings_are_short():
 
 ORDER = [
     "require", "parallel.threads", "parallel.memory", "module", "gradcheck", "layers", "norm",
-    "dot_product_attention", "multi_head_attention", "feed_forward", "tokenizer", "embedding",
+    "long_attention", "dot_product_attention", "multi_head_attention", "pattern_attention",
+    "feed_forward", "tokenizer", "embedding",
     "config", "encoder", "decoder", "loss", "generate",
     "transformer",
     "parallel.data_parallel", "optim", "checkpoint", "training",

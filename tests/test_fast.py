@@ -1,4 +1,4 @@
-"""The fast forms beside the plain ones: attention by rows, softmax, flat steps, memory.
+"""The fast forms beside the plain ones: softmax, flat steps, memory.
 
 Each does what something slower and simpler does; here both run, and must agree.
 """
@@ -9,7 +9,6 @@ import os
 import platform
 import subprocess
 import sys
-import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +18,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import npt_lib as npt
-from npt_lib.dot_product_attention import attention_at_once, attention_by_rows
 from npt_lib.layers import softmax_gradient
 from npt_lib.optim import stretches
 from npt_lib.parallel.threads import threads
@@ -33,128 +31,6 @@ def module(name):
 
 
 SRC, TGT = small.pairs(np.random.default_rng(0), 7)
-
-
-# Attention by rows: as with all scores at once.
-
-@st.composite
-def attention_inputs(draw, dtypes=(np.float32, np.float64)):
-    """q, k, v with any leading axes, and a mask that broadcasts, or none."""
-    lead = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
-    T, S, K, K2 = draw(st.integers(0, 7)), *(draw(st.integers(1, 7)) for _ in range(3))
-    rng = np.random.default_rng(draw(seeds))
-    dtype = draw(st.sampled_from(dtypes))
-    q, k, v = (rng.standard_normal((*lead, *shape)).astype(dtype)
-               for shape in ((T, K), (S, K), (S, K2)))
-    if draw(st.booleans()):
-        return q, k, v, None
-    shape = [1 if draw(st.booleans()) else n for n in (*lead, T, S)]
-    mask = rng.random(shape[draw(st.integers(0, len(shape))):]) < 0.5
-    return q, k, v, mask
-
-
-def assert_same_attention(found, wanted, tolerance):
-    (y, backward), (y2, backward2) = found, wanted
-    dy = np.random.default_rng(0).standard_normal(y2.shape).astype(y2.dtype)
-    for a, b in zip((y, *backward(dy)), (y2, *backward2(dy)), strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-
-
-@given(inputs=attention_inputs(), block=st.integers(1, 60))
-@some
-def test_attention_by_rows_is_attention(inputs, block):
-    tolerance = 1e-5 if inputs[0].dtype == np.float32 else 1e-12
-    assert_same_attention(attention_by_rows(*inputs, block), attention_at_once(*inputs), tolerance)
-    assert attention_by_rows(*inputs, block)[0].dtype == inputs[0].dtype
-
-
-@given(inputs=attention_inputs((np.float64,)), block=st.integers(1, 20), n=st.integers(2, 3))
-@settings(max_examples=25, deadline=None)
-def test_attention_by_rows_on_threads_is_the_same_to_the_bit(inputs, block, n):
-    alone, backward = attention_by_rows(*inputs, block)
-    with threads(n):
-        y, backward2 = attention_by_rows(*inputs, block)
-        dxs = backward2(np.cos(y))
-    for a, b in zip((y, *dxs), (alone, *backward(np.cos(alone))), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_query_that_may_attend_to_nothing_gets_zeros_by_rows_too():
-    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 5, 4))
-    mask = np.ones((5, 5), bool)
-    mask[[1, 4]] = False
-    y, backward = attention_by_rows(q, k, v, mask, block=5)
-    dq, dk, dv = backward(np.ones_like(y))
-    assert not y[:, [1, 4]].any() and y[:, [0, 2, 3]].all()
-    assert not dq[:, [1, 4]].any() and dq[:, 0].any() and dk.any() and dv.all()
-    assert not attention_by_rows(q, k, v, np.array(False))[0].any()
-
-
-def test_no_rows_at_all_by_rows():
-    x = np.zeros((0, 6, 4))
-    y, backward = attention_by_rows(x, x, x, block=12)
-    assert y.shape == x.shape and [d.shape for d in backward(y)] == [x.shape] * 3
-
-
-def peak(attend, n):
-    """The most bytes that n queries and keys need, forwards and backwards."""
-    q, k, v = np.random.default_rng(0).standard_normal((3, n, 16), np.float32)
-    tracemalloc.start()
-    try:
-        y, backward = attend(q, k, v)
-        backward(y)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_memory_grows_with_the_length_not_with_its_square():
-    for attend, low, high in ((attention_by_rows, 1.0, 2.6), (attention_at_once, 3.5, 4.5)):
-        peak(attend, 64)                          # what is made once is there
-        assert low <= peak(attend, 2048) / peak(attend, 1024) < high
-    assert peak(attention_by_rows, 2048) < peak(attention_at_once, 2048) / 4
-
-
-def test_attention_goes_by_rows_beyond_so_many_scores(monkeypatch):
-    monkeypatch.setattr(module("dot_product_attention"), "LONG", 15)
-    x = np.ones((2, 3, 6, 4))
-    for T, S, way in ((3, 5, "at_once"), (4, 4, "by_rows"), (5, 3, "at_once"), (6, 3, "by_rows")):
-        _, backward = npt.attention(x[:, :, :T], x[:, :, :S], x[:, :, :S])
-        assert backward.__qualname__.startswith(f"attention_{way}")
-
-
-def there_and_back(model):
-    """The loss, every gradient, what dropout has drawn, and the attention maps."""
-    rng = np.random.default_rng(3)
-    loss, backward = model.loss((SRC, TGT), rng)
-    backward()
-    maps = npt.attention_maps(model.forward(SRC, TGT[:, :-1], np.random.default_rng(3))[1])
-    grads = {name: p.grad for name, p in model.parameters().items()}
-    return {"loss": loss, **grads, **maps}, rng.bit_generator.state
-
-
-@pytest.mark.parametrize("style", small.STYLES)
-def test_a_model_is_the_same_by_rows_and_shows_the_same_weights(monkeypatch, style):
-    models = [small.transformer(**small.STYLES[style]).astype(np.float64) for _ in range(2)]
-    wanted, state = there_and_back(models[0])
-    monkeypatch.setattr(module("dot_product_attention"), "LONG", 0)
-    monkeypatch.setattr(attention_by_rows, "__defaults__", (None, 12))     # two rows at a time
-    with threads(2):
-        found, drawn = there_and_back(models[1])
-    assert found.keys() == wanted.keys() and drawn == state
-    assert sum(name.endswith(("attn", "cross")) for name in found) == 6
-    for name, x in found.items():
-        np.testing.assert_allclose(x, wanted[name], rtol=1e-9, atol=1e-14, err_msg=name)
-
-
-def test_weights_by_rows_of_an_attention_alone():
-    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 5, 4))
-    for mask in (None, npt.causal_mask(5)):
-        found = npt.attention_maps(attention_by_rows(q, k, v, mask, 5)[1])
-        wanted = npt.attention_maps(attention_at_once(q, k, v, mask)[1])
-        assert found.keys() == wanted.keys() == {"attention"}
-        np.testing.assert_allclose(found["attention"], wanted["attention"], rtol=1e-12)
 
 
 # Softmax in two ways: scores that exp takes as they are, and those that are shifted first.

@@ -137,6 +137,11 @@ CALLS = {
     "gelu": (npt.gelu, dict(x=x)),
     "exact_gelu": (npt.exact_gelu, dict(x=x)),
     "attention": (npt.attention, dict(q=heads, k=heads, v=heads, mask=mask)),
+    "attention_in_tiles, Causal": (npt.attention_in_tiles, dict(
+        q=heads, k=heads, v=heads, mask=mask, tile=one_of(None, (2, 2)),
+        pattern=one_of(None, npt.Causal(), npt.Window(2), npt.BlockSparse(1, 2)))),
+    "Window": (npt.Window, dict(width=count, causal=flag)),
+    "BlockSparse": (npt.BlockSparse, dict(size=count, every=count, near=count, causal=flag)),
     "causal_mask": (npt.causal_mask, dict(n=count)),
     "padding_mask": (npt.padding_mask, dict(ids=src, pad_id=one_of(0, 1))),
     "split_heads": (npt.split_heads, dict(x=sequence, n_heads=one_of(1, 2, 4))),
@@ -150,6 +155,9 @@ CALLS = {
         d_model=one_of(8), d_ff=count, rng=rng_, activation=one_of("relu", "gelu"), x=x)),
     "SelfAttention": (forward(npt.SelfAttention), dict(
         d_model=one_of(8), n_heads=one_of(1, 2), rng=rng_, d_head=one_of(None, 3), x=sequence)),
+    "PatternAttention": (forward(npt.PatternAttention), dict(
+        d_model=one_of(8), n_heads=one_of(1, 2), rng=rng_, d_head=one_of(None, 3),
+        pattern=one_of(npt.Causal(), npt.Window(2)), x=sequence)),
     "CrossAttention": (
         lambda x, memory, mask, **sizes: npt.CrossAttention(**sizes)(x, memory, mask), dict(
             d_model=one_of(8), n_heads=one_of(1, 2), rng=rng_, x=two, memory=two, mask=mask)),

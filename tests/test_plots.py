@@ -560,3 +560,20 @@ def test_clocks_add_up_to_the_match():
     tree.fromstring(drawn.svg)
     assert drawn.alt == ("query at place 3, key at place 1: the clocks match by 0.50, −0.25, "
                          "together 0.25")
+
+
+def test_the_map_of_a_later_chapter_lights_one_box():
+    drawn = plots.language_model_map("x", lit="Masked self-attention")
+    assert "what this chapter changes" in drawn.svg and "what is gone" not in drawn.svg
+    assert "Chapter 11" not in drawn.svg
+
+
+def test_a_walk_over_tiles_says_what_is_known_so_far():
+    scores, seen = np.array([[1.0, 9, 9], [0, 2, 9], [5, 1, 3]]), np.tri(3, dtype=bool)
+    drawn, caption = plots.tile_walk(scores, seen, 1, 5, "abc")
+    assert caption == "Tile 5: b meet b."
+    assert "a: largest 1.0, total 1.00; b: largest 2.0, total 1.14" in drawn.alt
+    assert "c: largest" not in drawn.alt
+    _, caption = plots.tile_walk(scores, seen, 1, 2, "abc")
+    assert caption == "Tile 2: a may not look at b. The tile is left out."
+    assert plots.tile_walk(scores, seen, 1, 0, "abc")[1] == "Nothing is read yet."

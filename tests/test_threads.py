@@ -266,7 +266,7 @@ def test_a_batch_that_cannot_be_cut_is_refused(batch):
         DataParallel(small.transformer(), 2).loss(batch)
 
 
-def test_attention_by_rows_uses_the_threads_that_are_there(monkeypatch):
+def test_attention_in_tiles_uses_the_threads_that_are_there(monkeypatch):
     attention = importlib.import_module("npt_lib.dot_product_attention")
     monkeypatch.setattr(attention, "LONG", 0)
     q, k, v = np.random.default_rng(0).standard_normal((3, 4, 6, 5))

@@ -130,8 +130,9 @@ def with_map(texts: list[str], path: Path) -> list[str]:
     if path not in [*ten, *beyond]:
         return texts
     up = "" if path.parent == book else "../"
-    line = " · ".join(str(n) if other == path else f"[{n}]({up}{other.relative_to(book)})"
-                      for n, other in enumerate([*ten, *beyond], 1))  # fmt: skip
+    numbers = {other: str(int(other.name[:2])) for other in [*ten, *beyond]}
+    line = " · ".join(n if other == path else f"[{n}]({up}{other.relative_to(book)})"
+                      for other, n in numbers.items())
     line = f'<a id="{CHAPTERS}"></a>To a chapter: {line} · [contents]({up}contents.md)'
     return [re.sub(r"^## The map.*$", f"\\g<0>\n\n{line}", t, count=1, flags=re.M) for t in texts]
 

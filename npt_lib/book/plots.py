@@ -33,14 +33,15 @@ from .figures.planes import plane, valley
 from .figures.source import show_new, show_source
 from .figures.svg import CANVAS, FONT, INK, LINE, MUTED, PALETTE, Picture, fixed, num
 from .figures.tables import error_table, table
+from .figures.tiles import tile_walk
 from .figures.words import described_bars, described_lines, described_row, described_weights
 
 __all__ = ["axes", "bars", "broadcasting", "candidates", "column", "described_bars",
            "described_lines", "described_row", "described_weights", "error_table", "flow",
            "gradient_sizes", "graph", "heatmap", "language_model_map", "lines", "matrix",
            "modern_map", "move", "multi_head", "picture", "plane", "product", "row", "shapes",
-           "shared_keys", "show", "show_map", "show_new", "show_source", "table", "token_boxes",
-           "tree", "turned_clocks", "typed", "valley", "writing_loop", "written"]
+           "shared_keys", "show", "show_map", "show_new", "show_source", "table", "tile_walk",
+           "token_boxes", "tree", "turned_clocks", "typed", "valley", "writing_loop", "written"]
 
 DASHES = ["-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)), (0, (1, 2.5))]
 LOOK = {

@@ -111,17 +111,44 @@ def nothing(m):
     return nn.Module()
 
 
+def distance(T, S):
+    """How many positions back each key lies, (T, S), the queries being the last T positions."""
+    return torch.arange(S - T, S)[:, None] - torch.arange(S)
+
+
+def window(T, S, width):
+    return (distance(T, S) >= 0) & (distance(T, S) < width)
+
+
+def blocks(T, S, size, every):
+    """One's own block, and every so many-th, as far as they are past."""
+    i, j = torch.arange(S - T, S)[:, None] // size, torch.arange(S) // size
+    return ((i == j) | (j % every == 0)) & (distance(T, S) >= 0)
+
+
+def attend_in(seen):
+    """Attention where seen(T, S) says True, and a mask as well."""
+    def run(_, q, k, v, *masks):
+        seen_here = seen(q.shape[-2], k.shape[-2])
+        for mask in masks:
+            seen_here = seen_here & mask
+        return F.scaled_dot_product_attention(q, k, v, seen_here)
+    return run
+
+
 class GPT(nn.Module):
     """PyTorch's encoder under a causal mask, and its embedding's table once more at the end."""
 
     def __init__(self, m):
         super().__init__()
+        self.width = m.config.pattern.width if m.config.pattern else m.config.max_len
         self.embed, self.body = Embed(m.embed), encoder(m.body)
         self.unembed = nn.Linear(*m.unembed.table.shape[::-1], bias=False)
         self.unembed.weight = self.embed.tokens.weight
 
     def forward(self, ids):
-        return self.unembed(self.body(self.embed(ids), future(ids.shape[1])))
+        T = ids.shape[1]
+        return self.unembed(self.body(self.embed(ids), ~window(T, T, self.width)))
 
 
 class Written(nn.Module):
@@ -201,10 +228,16 @@ TWINS = {
     "gelu": (nothing, lambda _, x: F.gelu(x, approximate="tanh")),
     "exact_gelu": (nothing, lambda _, x: F.gelu(x)),
     "attention": (nothing, lambda _, *qkv: F.scaled_dot_product_attention(*qkv)),
+    "attention_in_tiles": (nothing, lambda _, *qkv: F.scaled_dot_product_attention(*qkv)),
+    "attention in tiles, causal": (nothing, attend_in(lambda T, S: distance(T, S) >= 0)),
+    "attention in tiles, window": (nothing, attend_in(lambda T, S: window(T, S, 3))),
+    "attention in tiles, block-sparse": (nothing, attend_in(lambda T, S: blocks(T, S, 2, 3))),
     "Linear": (lambda m: nn.Linear(*m.W.shape, bias=m.b is not None), call),
     "self-attention, narrow": (Heads, lambda twin, x, mask: twin(x, x, mask)),
     "cross-attention, wide": (Heads, call),
     "SelfAttention": (heads, lambda twin, x, mask: attend(twin, x, x, mask)),
+    "PatternAttention": (heads, lambda twin, x, mask: attend(
+        twin, x, x, mask & window(x.shape[1], x.shape[1], 3))),
     "CrossAttention": (heads, attend),
     "FeedForward": (feed_forward, call),
     "Embedding": (lambda m: nn.Embedding(*m.table.shape), call),

@@ -29,10 +29,15 @@ COLUMNS = 54                                 # letters of one width that fit a l
 SIGNS = {" ": "␣", "\n": "⏎"}
 
 
-def language_model_map(alt: str) -> Picture:
-    """What is left of chapter 9's map when the encoder goes; norms stand on the branches."""
+def language_model_map(alt: str, *, lit: str = "") -> Picture:
+    """What is left of chapter 9's map when the encoder goes; norms stand on the branches.
+
+    lit names the one box that a later chapter changes, such as "Masked self-attention": then the
+    legend says so, and nothing that is gone is drawn.
+    """
     middle, side = RIGHT + WIDE / 2, RIGHT + WIDE + 10
-    body = "".join(panel(240 + 5 * n, TOP - 5 * n, 200, FOOT - TOP, True, 10) for n in (2, 1, 0))
+    body = "".join(panel(240 + 5 * n, TOP - 5 * n, 200, FOOT - TOP, not lit, 10)
+                   for n in (2, 1, 0))
     body += wording(254, TOP + 14, "Block", False, SMALL)
     body += wording(402, TOP + 14, "× N", False, SMALL)
     ways = [((middle, 579), (middle, 563)), ((middle, 529), (middle, 473)),
@@ -46,24 +51,33 @@ def language_model_map(alt: str) -> Picture:
         body += arrow((middle, at), (side, at), (side, plus), (middle + 10, plus),
                       color=LIT, width=2)
         body += plus_sign(middle, plus)
-        body += _box(norm, height, "Norm", 6)
-    body += _attention(372) + _box(254, 32, "Feed-forward", 4)
+        body += _box(norm, height, "Norm", 6, lit)
+    body += _attention(372, lit) + _box(254, 32, "Feed-forward", 4, lit)
     body += path(f"M{middle} 254V248", MUTED, 1.3)
     for end in ENDS:
-        body += _box(*end)
-    return Picture(body + _gone() + _legend(), WIDTH, 608, alt, scale=0.97)
+        body += _box(*end, lit)
+    body += _changed() if lit else _gone() + _legend()
+    return Picture(body, WIDTH, 608, alt, scale=0.97)
 
 
-def _box(y: float, height: float, words: str, chapter: int) -> str:
+def _is_lit(words: str, lit: str) -> bool:
+    return not lit or words == lit
+
+
+def _box(y: float, height: float, words: str, chapter: int, lit: str) -> str:
     middle = y + height / 2
-    return (panel(RIGHT, y, WIDE, height, True) + wording(RIGHT + 11, middle, words, False)
+    return (panel(RIGHT, y, WIDE, height, _is_lit(words, lit))
+            + wording(RIGHT + 11, middle, words, False)
             + numeral(RIGHT + WIDE - 10, middle, chapter, False))
 
 
-def _attention(y: float) -> str:
-    sheets = "".join(panel(RIGHT + 12 + 6 * n, y + 34 - 4 * n, 104, 20, True, 5) for n in (2, 1, 0))
-    return (panel(RIGHT, y, WIDE, 58, True)
-            + wording(RIGHT + 11, y + 14, "Masked self-attention", False, SMALL) + sheets
+def _attention(y: float, lit: str) -> str:
+    name = "Masked self-attention"
+    bright = _is_lit(name, lit)
+    sheets = "".join(panel(RIGHT + 12 + 6 * n, y + 34 - 4 * n, 104, 20, bright, 5)
+                     for n in (2, 1, 0))
+    return (panel(RIGHT, y, WIDE, 58, bright)
+            + wording(RIGHT + 11, y + 14, name, False, SMALL) + sheets
             + wording(RIGHT + 19, y + 44, "attention", False, SMALL)
             + numeral(RIGHT + 110, y + 44, 2, False)
             + numeral(RIGHT + WIDE - 10, y + 44, 3, False))
@@ -96,6 +110,14 @@ def _legend() -> str:
             + text(0, 33, "A language model", 18, "start", LIT, font_weight=700)
             + "".join(sign + text(34, 70 + 26 * n, words, SMALL, "start", MUTED)
                       for n, (sign, words) in enumerate(rows)))
+
+
+def _changed() -> str:
+    rows = [(panel(0, 12, 26, 16, True, 4), "what this chapter changes"),
+            (panel(0, 38, 26, 16, False, 4), "what stays"),
+            (text(13, 72, "3", SMALL, fill=MUTED), "the chapter that built it")]
+    return "".join(sign + text(34, 20 + 26 * n, words, SMALL, "start", MUTED)
+                   for n, (sign, words) in enumerate(rows))
 
 
 def visible(token: str) -> str:
