@@ -1,11 +1,13 @@
 """The parts of today: what they promise, alone and inside a language model that writes."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 import npt_lib as npt
+from examples import modern_parts as ablation
 
 SIZES = dict(d_model=16, n_heads=4, d_ff=24, n_layers=2, dropout=0.0, max_len=12)
 CONFIGS = {
@@ -164,3 +166,14 @@ def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(ValueError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_what_is_stored_was_made_by_the_command_as_it_is():
+    """Chapter 12 reads these runs: another part, seed or length would be another experiment."""
+    for run in ablation.stored():
+        config = npt.modern_config(run["config"]["n_tgt_vocab"],
+                                   **(ablation.SIZES | ablation.PARTS[run["part"]]))
+        now = json.loads(json.dumps(asdict(config)))           # it may have options since
+        assert {name: now[name] for name in run["config"]} == run["config"]
+        assert run["seed"] in ablation.SEEDS
+        assert set(run["bits"]) == {str(look) for look in ablation.LOOKS}

@@ -540,6 +540,28 @@ def test_the_map_of_chapter_11_names_the_chapters_that_built_it():
     assert len(re.findall(r">(?:1|2|3|4|5|6|10)<", drawn)) == 12
 
 
+def test_the_map_of_chapter_12_sets_two_blocks_side_by_side():
+    drawn = plots.modern_map("two blocks").svg
+    tree.fromstring(drawn)
+    for words in ("LayerNorm", "RMSNorm"):
+        assert drawn.count(f">{words}<") == 3
+    for words in ("Feed-forward", "SwiGLU", "keys for each head", "turned, shared keys", "Embed"):
+        assert drawn.count(f">{words}<") == 1
+
+
+def test_heads_stand_above_the_keys_that_they_share():
+    drawn = plots.shared_keys([("own", 4), ("groups", 2), ("all", 1)], 4, "shared").svg
+    tree.fromstring(drawn)
+    assert drawn.count(">q<") == 12 and drawn.count(">kv<") == 7
+
+
+def test_clocks_add_up_to_the_match():
+    drawn = plots.turned_clocks([(1, 0), (0, 1)], [(0.5, 0.5), (0.25, -0.25)], "ab", (3, 1))
+    tree.fromstring(drawn.svg)
+    assert drawn.alt == ("query at place 3, key at place 1: the clocks match by 0.50, −0.25, "
+                         "together 0.25")
+
+
 def test_the_map_of_a_later_chapter_lights_one_box():
     drawn = plots.language_model_map("x", lit="Masked self-attention")
     assert "what this chapter changes" in drawn.svg and "what is gone" not in drawn.svg

@@ -50,7 +50,7 @@ def language_model_map(alt: str, *, lit: str = "") -> Picture:
         at = norm + height + (12 if norm > 400 else 8)
         body += arrow((middle, at), (side, at), (side, plus), (middle + 10, plus),
                       color=LIT, width=2)
-        body += _plus(middle, plus)
+        body += plus_sign(middle, plus)
         body += _box(norm, height, "Norm", 6, lit)
     body += _attention(372, lit) + _box(254, 32, "Feed-forward", 4, lit)
     body += path(f"M{middle} 254V248", MUTED, 1.3)
@@ -83,10 +83,11 @@ def _attention(y: float, lit: str) -> str:
             + numeral(RIGHT + WIDE - 10, y + 44, 3, False))
 
 
-def _plus(x: float, y: float) -> str:
+def plus_sign(x: float, y: float, color: str = LIT) -> str:
+    """The circle in which a residual is added."""
     ring = rect(x - 10, y - 10, 20, 20, PAPER, rx=10, class_="npt-solid")
-    return (ring + rect(x - 10, y - 10, 20, 20, stroke=LIT, stroke_width=2, rx=10)
-            + path(f"M{x - 5} {y}H{x + 5}M{x} {y - 5}V{y + 5}", LIT, 2))
+    return (ring + rect(x - 10, y - 10, 20, 20, stroke=color, stroke_width=2, rx=10)
+            + path(f"M{x - 5} {y}H{x + 5}M{x} {y - 5}V{y + 5}", color, 2))
 
 
 def _gone() -> str:
