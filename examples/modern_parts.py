@@ -31,7 +31,8 @@ GATED = 341                          # hidden units, so that three matrices weig
 SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.0,
                              max_len=LENGTH + 1)
 PARTS: dict[str, dict[str, Any]] = {
-    "as in chapter 11": {},
+    "GPT-2's parts": {},
+    "begun as waves": {"waves": True},                 # as chapter 11 does with its positions
     "RMSNorm": {"norm": "rms"},
     "no positions": {"positions": "none"},
     "relative bias": {"positions": "relative"},
@@ -49,8 +50,7 @@ def run(part: str, seed: int) -> dict[str, Any]:
     texts = numpy_documentation()
     tokenizer = npt.BytePairTokenizer.from_texts(texts.train, MERGES)
     rows, held_out = (texts.rows(tokenizer, LENGTH, of) for of in ("train", "test"))
-    config = npt.modern_config(len(tokenizer), **(SIZES | PARTS[part]))
-    model = npt.GPT(config, np.random.default_rng(seed))
+    model = model_of(part, seed, len(tokenizer))
     optimizer = npt.Adam(model.parameters(), RATE)
     batches = npt.Batches(rows, BATCH, np.random.default_rng(100 + seed))
     bits, done = {}, 0
@@ -60,7 +60,18 @@ def run(part: str, seed: int) -> dict[str, Any]:
         done = look
         bits[str(look)] = bits_per_byte(npt.evaluate(model, held_out).loss, texts.test, tokenizer)
     return {"part": part, "seed": seed, "parameters": model.n_parameters(), "bits": bits,
-            "config": asdict(config), "numpy": np.__version__}
+            "config": asdict(model.config), "numpy": np.__version__}
+
+
+def model_of(part: str, seed: int, n_vocab: int) -> npt.GPT:
+    """The model of a row of the table, before its training."""
+    choices = SIZES | PARTS[part]
+    waves = choices.pop("waves", False)
+    model = npt.GPT(npt.modern_config(n_vocab, **choices), np.random.default_rng(seed))
+    if waves:
+        positions = model.embed.positions.table
+        positions.value = (npt.sinusoidal_positions(*positions.shape) / 8).astype(np.float32)
+    return model
 
 
 def stored() -> list[dict[str, Any]]:

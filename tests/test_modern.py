@@ -171,8 +171,7 @@ def test_what_does_not_fit_is_refused(make, message):
 def test_what_is_stored_was_made_by_the_command_as_it_is():
     """Chapter 12 reads these runs: another part, seed or length would be another experiment."""
     for run in ablation.stored():
-        config = npt.modern_config(run["config"]["n_tgt_vocab"],
-                                   **(ablation.SIZES | ablation.PARTS[run["part"]]))
+        config = ablation.model_of(run["part"], 0, run["config"]["n_tgt_vocab"]).config
         now = json.loads(json.dumps(asdict(config)))           # it may have options since
         assert {name: now[name] for name in run["config"]} == run["config"]
         assert run["seed"] in ablation.SEEDS
