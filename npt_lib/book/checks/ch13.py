@@ -139,8 +139,9 @@ EXERCISES = [
     ),
     mend(
         "13.4",
-        "Mend meet(top, total, mix, s, v): what is known of one query after a tile with scores s "
-        "and values v. Its answers are right as long as the first tile has the largest score.",
+        "Mend meet_one(top, total, mix, s, v): what is known of one query after a tile with "
+        "scores s and values v. Its answers are right as long as the first tile has the largest "
+        "score.",
         forgetful,
         meet,
         cases=[(2.0, 1.5, np.array([1.0, 0.5]), *tile), (4.0, 1.0, np.array([2.0, 1.0]), *tile),
