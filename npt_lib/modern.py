@@ -69,7 +69,7 @@ class Rotary(Module):
     """Turns each pair of numbers of a vector by an angle that grows with its position.
 
     x is (..., T, K), and so is y; start is the position of x's first vector. Number i makes a pair
-    with number i + K / 2; the first pair turns by 1 a position, the last by nearly 1 / base.
+    with number i + K / 2; the first pair turns by 1 a position, the last by base ** (2 / K) / base.
     Nothing is learned. The match of two turned vectors depends on their distance alone.
     Backward: turns dy back. Built in chapter 12.
     """
