@@ -17,7 +17,7 @@ SMALL = dict(vocab_size=61, n_embd=24, n_head=3, n_layer=3, n_positions=17)
 def judge(**sizes):
     torch.manual_seed(0)
     twin = transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        **{"bos_token_id": 60, "eos_token_id": 60, **sizes})).eval()
+        **{"bos_token_id": 60, "eos_token_id": 60, **sizes})).to(torch.float32).eval()
     with torch.no_grad():
         for p in twin.parameters():                       # no gain is 1, no bias 0
             if p.ndim == 1:
