@@ -22,6 +22,7 @@ import numpy as np
 
 import npt_lib as npt
 from examples.language_model import BATCH, LENGTH, RATE, bits_per_byte
+from npt_lib.checkpoint import written_whole
 from npt_lib.tasks import numpy_documentation
 
 STORE = Path(__file__).resolve().parents[1] / "book" / "beyond" / "modern_parts.json"
@@ -79,12 +80,11 @@ def stored() -> list[dict[str, Any]]:
 
 
 def store(runs: list[dict[str, Any]]) -> None:
-    """All or nothing: to another file first, then to its name."""
+    """All runs in one file, whole or not at all."""
     order = list(PARTS)
     runs = sorted(runs, key=lambda r: (order.index(r["part"]), r["seed"]))
-    new = STORE.with_suffix(".tmp")
-    new.write_text("[\n" + ",\n".join(json.dumps(r) for r in runs) + "\n]\n", "utf8")
-    os.replace(new, STORE)
+    with written_whole(STORE) as file:
+        file.write(("[\n" + ",\n".join(json.dumps(r) for r in runs) + "\n]\n").encode())
 
 
 def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:

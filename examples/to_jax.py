@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import npt_lib as npt
+from npt_lib.gpt2 import check_gpt2
 
 Weights = dict[str, Any]
 
@@ -91,19 +92,9 @@ def apart(ours: Any, theirs: Any) -> float:
     return float(np.abs(ours - np.asarray(theirs)).max() / np.abs(np.asarray(theirs)).max())
 
 
-def check_is_gpt_2(model: Any) -> None:
-    """Refuse what has other parts than these functions."""
-    c = getattr(model, "config", None)
-    if type(model) is not npt.GPT or type(c) is not npt.GPTConfig or not (
-            c.pre_norm and c.tie_embeddings and not c.scale_embeddings and not c.output_bias
-            and c.activation == "gelu" and c.positions == "learned" and c.final_norm is not False):
-        raise ValueError("to_jax has the functions of a GPT with gpt_config's choices, "
-                         f"got {type(model).__name__} with {c}.")
-
-
 def main(path: str) -> None:
     model = npt.load(path)
-    check_is_gpt_2(model)
+    check_gpt2("to_jax", model)
     rng, c = np.random.default_rng(0), model.config
     ids = rng.integers(0, c.n_tgt_vocab, (4, min(c.max_len, 32)))
     dlogits = rng.standard_normal((*ids.shape, c.n_tgt_vocab)).astype(np.float32)

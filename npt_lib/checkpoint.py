@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -352,11 +352,18 @@ def group(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
 
 
 def write_arrays(path: PathLike, arrays: Mapping[str, Array]) -> None:
-    """All or nothing: an interruption leaves the old file as it was."""
+    """An .npz file of ours, whole or not at all."""
+    with written_whole(path) as file:
+        np.savez(file, format=np.array(FORMAT), **dict(arrays))    # type: ignore[arg-type]
+
+
+@contextmanager
+def written_whole(path: PathLike) -> Iterator[BinaryIO]:
+    """A file to write to: all or nothing, an interruption leaves the old one as it was."""
     with beside(path) as folder:
-        temporary = folder / "whole.npz"
+        temporary = folder / "whole"
         with open(temporary, "wb") as file:
-            np.savez(file, format=np.array(FORMAT), **dict(arrays))    # type: ignore[arg-type]
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

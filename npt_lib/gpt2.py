@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import re
 import sys
 import unicodedata
@@ -14,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from npt_lib.byte_pairs import FIRST, N_BYTES, BytePairTokenizer
-from npt_lib.checkpoint import PathLike
-from npt_lib.gpt import GPT, gpt_config
+from npt_lib.checkpoint import PathLike, written_whole
+from npt_lib.gpt import GPT, GPT_2, GPTConfig, gpt_config
 from npt_lib.module import Array
 from npt_lib.require import check_path
 from npt_lib.tokenizer import Tokenizer
@@ -58,13 +57,8 @@ def load_gpt2(folder: PathLike) -> GPT:
 
 def save_gpt2(folder: PathLike, model: GPT, tokenizer: "GPT2Tokenizer | None" = None) -> None:
     """Write a GPT, and its tokenizer, as the files that others read; each whole or not at all."""
+    check_gpt2("save_gpt2", model)
     c = model.config
-    choices = c.pre_norm, c.positions, c.activation, c.tie_embeddings, c.scale_embeddings
-    if type(model) is not GPT or choices != (True, "learned", "gelu", True, False):
-        raise ValueError(f"save_gpt2 needs a GPT with gpt_config's choices, got "
-                         f"{type(model).__name__} with {c}.")
-    if c.output_bias or c.final_norm is False:
-        raise ValueError("GPT-2's files have no output bias, and a last norm.")
     said = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
             "vocab_size": c.n_tgt_vocab, "n_embd": c.d_model, "n_head": c.n_heads,
             "n_layer": c.n_layers, "n_positions": c.max_len, "n_inner": c.d_ff,
@@ -78,6 +72,16 @@ def save_gpt2(folder: PathLike, model: GPT, tokenizer: "GPT2Tokenizer | None" = 
     write(there / CONFIG, json.dumps(said, indent=2).encode())
     if tokenizer is not None:
         tokenizer.write(there)
+
+
+def check_gpt2(name: str, model: Any) -> None:
+    """Refuse a model with other parts than GPT-2's, whatever its sizes."""
+    c = getattr(model, "config", None)
+    if type(model) is not GPT or type(c) is not GPTConfig or c.pattern is not None or any(
+            getattr(c, choice) != wanted for choice, wanted in GPT_2.items()
+            ) or c.output_bias or c.final_norm is False:
+        raise ValueError(f"{name} needs a GPT with gpt_config's choices, got "
+                         f"{type(model).__name__} with {c}.")
 
 
 def their_name(name: str) -> str:
@@ -247,10 +251,8 @@ def read_json(folder: PathLike, name: str) -> dict[str, Any]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """All or nothing: to another file first, then to its name."""
-    new = path.with_name(path.name + ".tmp")
-    new.write_bytes(content)
-    os.replace(new, path)
+    with written_whole(path) as file:
+        file.write(content)
 
 
 def needs_safetensors() -> Any:

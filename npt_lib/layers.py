@@ -37,14 +37,7 @@ def softmax(x: Array, mask: Array | None = None) -> tuple[Array, Backward]:
 
 
 def softmax_in_place(x: Array, mask: Array | None = None) -> Array:
-    """Softmax written over x: only for an array that the caller has just made."""
-    total = exp_in_place(x, mask)
-    x /= total
-    return x
-
-
-def exp_in_place(x: Array, mask: Array | None = None) -> Array:
-    """Softmax before its division, written over x; returns what to divide by: (..., 1).
+    """Softmax written over x: only for an array that the caller has just made.
 
     Where exp would overflow, the largest entry of each row is taken off first: that changes no
     weight. Looking for it takes longer than exp itself on short rows, so others go without.
@@ -61,7 +54,8 @@ def exp_in_place(x: Array, mask: Array | None = None) -> Array:
     total = row_sum(x)
     if mask is not None:
         total += total == 0                       # a row with nothing to choose from stays zeros
-    return total
+    x /= total
+    return x
 
 
 # e to the power of twice as much would be the largest number that there is

@@ -165,11 +165,29 @@ def test_a_tokenizer_that_does_not_fit_is_refused(folder, name, change, message)
     assert message in str(caught.value)
 
 
-def test_only_gpt_2_becomes_its_files(tmp_path):
-    llama = npt.GPT(npt.llama_config(9, d_model=8, n_heads=2, d_ff=8), np.random.default_rng(0))
+SIZES = dict(d_model=8, n_heads=2, d_ff=8)
+
+
+@pytest.mark.parametrize("config", [
+    npt.llama_config(9, **SIZES), npt.modern_config(9, norm="rms", **SIZES),
+    npt.modern_config(9, n_kv_heads=1, **SIZES), npt.gpt_config(9, pattern=npt.Window(3), **SIZES),
+    npt.gpt_config(9, output_bias=True, **SIZES), npt.gpt_config(9, final_norm=False, **SIZES),
+    npt.gpt_config(9, tie_embeddings=False, **SIZES),
+])
+def test_only_gpt_2_becomes_its_files(tmp_path, config):
+    model = npt.GPT(config, np.random.default_rng(0))
     with pytest.raises(ValueError, match="save_gpt2 needs a GPT with gpt_config's choices, got"):
-        save_gpt2(tmp_path / "none", llama)
+        save_gpt2(tmp_path / "none", model)
     assert not (tmp_path / "none").exists()
+
+
+def test_an_interruption_leaves_the_old_files(model, folder, monkeypatch):
+    before = (folder / "model.safetensors").read_bytes()
+    monkeypatch.setattr("os.fsync", lambda number: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save_gpt2(folder, npt.GPT(model.config, np.random.default_rng(1)))
+    assert (folder / "model.safetensors").read_bytes() == before
+    assert len(list(folder.iterdir())) == 4
 
 
 @pytest.mark.parametrize("prompt", ["the cat lost", ""])

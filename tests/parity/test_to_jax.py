@@ -63,5 +63,5 @@ def test_another_model_is_refused(tmp_path, capsys):
     assert capsys.readouterr().out.startswith(f"{model_of(np.float32).n_parameters():,} parameters")
     llama = npt.GPT(npt.llama_config(9, d_model=8, n_heads=2, d_ff=8), np.random.default_rng(0))
     npt.save(tmp_path / "llama.npz", llama)
-    with pytest.raises(ValueError, match="to_jax has the functions of a GPT with gpt_config's"):
+    with pytest.raises(ValueError, match="to_jax needs a GPT with gpt_config's choices"):
         to_jax.main(str(tmp_path / "llama.npz"))
