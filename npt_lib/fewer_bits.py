@@ -6,7 +6,7 @@ not of speed. Inside a module (the sum of a product, a softmax, a norm) float32 
 
 import copy
 import importlib
-import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,19 +34,37 @@ def rounded(x: Array, to: str) -> Array:
 
 
 def to_float16(x: Array) -> Array:
-    with np.errstate(over="ignore", under="ignore"):
-        return x.astype(np.float16).astype(x.dtype)
+    """By arithmetic, and as NumPy's own float16, which is slow where numbers vanish."""
+    n_bits = np.finfo(x.dtype).nmant
+    step = x.dtype.type(2.0 ** (n_bits - 24))      # from here to its double, steps are 2**-24
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        size, near = np.abs(x), _without_last(x, n_bits - 10)
+        small, large = size < 2.0**-14, size >= 65520
+        if small.any():
+            np.copyto(near, np.copysign((size + step) - step, x), where=small)
+        if large.any():
+            np.copyto(near, np.copysign(x.dtype.type(np.inf), x), where=large)
+    return near
 
 
 def to_bfloat16(x: Array) -> Array:
-    """The upper half of float32's bits, after adding what rounds the lower half to nearest."""
-    with np.errstate(over="ignore", under="ignore"):
-        bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
-    last = (bits >> 16) & 1                          # of those that stay: a tie goes to even
-    near = ((bits + (0x7FFF + last)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    near = near.reshape(x.shape).astype(x.dtype, copy=False)
+    """The upper half of float32's bits, rounded."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _without_last(x.astype(np.float32, copy=False), 16).astype(x.dtype, copy=False)
+
+
+def _without_last(x: Array, n: int) -> Array:
+    """Each number without its last n bits, to nearest; in a tie, the last that stays becomes 0."""
+    bits = np.ascontiguousarray(x).reshape(x.shape).view(f"u{x.dtype.itemsize}")
+    near = bits >> n
+    near &= 1
+    near += bits
+    near += (1 << n - 1) - 1
+    near >>= n
+    near <<= n
+    found = near.view(x.dtype)
     lost = np.isnan(x)
-    return np.where(lost, x, near) if lost.any() else near
+    return np.where(lost, x, found) if lost.any() else found
 
 
 ROUNDINGS: dict[str, Callable[[Array], Array]] = {"float16": to_float16, "bfloat16": to_bfloat16}
@@ -102,6 +120,19 @@ def _through(f: Callable[[Array], Array], x: Any) -> Any:
     return f(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
 
 
+class Once:
+    """A rounding that leaves what it has just made: an array often passes several coats."""
+
+    def __init__(self, rounding: Callable[[Array], Array]):
+        self.rounding, self.made = rounding, deque[Array](maxlen=8)
+
+    def __call__(self, x: Array) -> Array:
+        if any(x is y for y in self.made):
+            return x
+        self.made.append(self.rounding(x))
+        return self.made[-1]
+
+
 # Training.
 
 class MixedPrecision:
@@ -124,8 +155,9 @@ class MixedPrecision:
         self.masters = check_flag("masters", masters)
         self.good_passes = self.overflows = 0
         self.copy = copy.deepcopy(model)
+        values, gradients = Once(self.round), Once(self.round)
         for module in {id(m): m for _, m in modules(self.copy)}.values():
-            put_coat(module, self.round, self.round)
+            put_coat(module, values, gradients)
         self.pairs = list(zip(model.parameters().values(), self.copy.parameters().values(),
                               strict=True))
         if hasattr(model, "scores"):

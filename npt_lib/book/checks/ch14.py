@@ -7,35 +7,33 @@ from npt_lib.book.exercises import Mistake, code, derive, mend, predict
 rng = np.random.default_rng(14)
 
 
-def ready(grads, scale, max_norm):
-    grads = [g.astype(np.float32) / np.float32(scale) for g in grads]
-    norm = np.sqrt(sum(float((g * g).sum()) for g in grads))
-    return [g * np.float32(min(1.0, max_norm / norm)) for g in grads]
+def ready(dW, db, scale, max_norm):
+    dW, db = (g.astype(np.float32) / np.float32(scale) for g in (dW, db))
+    norm = np.sqrt(np.sum(dW * dW) + np.sum(db * db))
+    factor = min(np.float32(1), np.float32(max_norm) / norm)
+    return dW * factor, db * factor
 
 
-def clipped_first(grads, scale, max_norm):
-    grads = [g.astype(np.float32) for g in grads]
-    norm = np.sqrt(sum(float((g * g).sum()) for g in grads))
-    grads = [g * np.float32(min(1.0, max_norm / norm)) for g in grads]
-    return [g / np.float32(scale) for g in grads]
+def clipped_first(dW, db, scale, max_norm):
+    dW, db = (g.astype(np.float32) for g in (dW, db))
+    norm = np.sqrt(np.sum(dW * dW) + np.sum(db * db))
+    factor = min(np.float32(1), np.float32(max_norm) / norm)
+    return dW * factor / np.float32(scale), db * factor / np.float32(scale)
 
 
-def unscaled_in_float16(grads, scale, max_norm):
-    small = [(g / np.float16(scale)).astype(np.float32) for g in grads]
-    norm = np.sqrt(sum(float((g * g).sum()) for g in small))
-    return [g * np.float32(min(1.0, max_norm / norm)) for g in small]
+def divided_in_float16(dW, db, scale, max_norm):
+    with np.errstate(all="ignore"):
+        dW, db = ((g / np.float16(scale)).astype(np.float32) for g in (dW, db))
+    return ready(dW, db, 1.0, max_norm)
 
 
-def never_unscaled(grads, scale, max_norm):
-    grads = [g.astype(np.float32) for g in grads]
-    norm = np.sqrt(sum(float((g * g).sum()) for g in grads))
-    return [g * np.float32(min(1.0, max_norm / norm)) for g in grads]
+def never_divided(dW, db, scale, max_norm):
+    return ready(dW, db, 1.0, max_norm)
 
 
-def each_alone(grads, scale, max_norm):
-    grads = [g.astype(np.float32) / np.float32(scale) for g in grads]
-    norms = [np.sqrt(float((g * g).sum())) for g in grads]
-    return [g * np.float32(min(1.0, max_norm / n)) for g, n in zip(grads, norms)]
+def each_alone(dW, db, scale, max_norm):
+    none = np.zeros(1, np.float32)
+    return ready(dW, none, scale, max_norm)[0], ready(none, db, scale, max_norm)[1]
 
 
 def next_scale(scale, good, finite, grow_after):
@@ -154,21 +152,21 @@ EXERCISES = [
     ),
     mend(
         "14.4",
-        "Mend ready(grads, scale, max_norm): from gradients in float16, of a loss times scale, "
-        "make what the optimizer may use: float32, as large as without the scale, and with a norm "
-        "of at most max_norm for all together.",
+        "Mend ready(dW, db, scale, max_norm): from the float16 gradients of a loss times scale, "
+        "make those that the optimizer may use: float32, as large as without the scale, and with "
+        "a norm of at most max_norm for both together.",
         clipped_first,
         ready,
-        cases=[([np.array([3, 4], f16), np.array([[12]], f16)], 4.0, 2.0),
-               ([np.array([0.5], f16), np.array([0, 2], f16)], 8.0, 2.0),
-               ([np.array([1, 2, 2], f16), np.array([8], f16)], 2.0**25, 1.0)],
+        cases=[(np.array([[3, 4]], f16), np.array([12], f16), 4.0, 2.0),
+               (np.array([[0.5], [1]], f16), np.array([2], f16), 8.0, 2.0),
+               (np.array([[1024, 2048, 2048]], f16), np.array([8192, 0], f16), 2.0**16, 0.1)],
         mistakes=[
-            Mistake("divided in float16", unscaled_in_float16,
-                    "1 / 2^25 is one of the results. Has float16 such a number?"),
-            Mistake("never divided by the scale", never_unscaled,
+            Mistake("divided in float16", divided_in_float16,
+                    "Which numbers has float16: is 2^16 among them, and is 2^-30?"),
+            Mistake("never divided by the scale", never_divided,
                     "How large would these gradients be, had the loss not been multiplied?"),
             Mistake("each array is clipped alone", each_alone,
-                    "Whose norm should be at most max_norm: that of one array, or of all?"),
+                    "Whose norm should be at most max_norm: that of one array, or of both?"),
         ],
     ),
     code(
