@@ -49,7 +49,8 @@ def load(path: PathLike, build: Callable[[dict[str, Any]], Any] | None = None) -
     arrays = read_arrays(path)
     about, state = parse_json(path, arrays, "about"), group(arrays, "model")
     with blame(path):
-        model = build(_decoded(about["config"], _plain)) if build else build_model(about, _size(state))
+        model = (build(_decoded(about["config"], _plain)) if build
+                 else build_model(about, _size(state)))
         _load_parameters(model, state)
     return model
 

@@ -288,7 +288,7 @@ def test_quantize_and_its_file_refuse(tmp_path):
         npt.quantize(np.ones(3))
     with pytest.raises(ValueError, match="without int8"):
         npt.save_quantized(path, gpt())
-    with pytest.raises(ValueError, match="int8 and do not|Int8 needs"):
+    with pytest.raises(ValueError, match="Int8 needs"):
         Int8(np.ones((2, 2)), np.ones((1, 2), np.float32))
     with pytest.raises(ValueError, match="scale"):
         Int8(np.ones((2, 3), np.int8), np.ones(3, np.float32))

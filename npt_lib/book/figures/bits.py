@@ -7,7 +7,7 @@ import numpy as np
 from ...fewer_bits import rounded
 from .svg import CANVAS, FONT, INK, LINE, MUTED, PALETTE, Picture, path, rect, text
 
-FORMATS = (("float32", 8, 23), ("float16", 5, 10), ("bfloat16", 8, 7))   # exponent, fraction
+FORMATS = (("float32", 8), ("float16", 5), ("bfloat16", 8))     # bits of the exponent
 BOX, ROW = 16.0, 74                    # a bit's width, a format's height
 LEFT, RIGHT, TOP, FOOT = -46, 22, 40, 190          # powers of two at the edges; heights
 SMALLEST, NORMAL, LARGEST = -24, -14, 15           # powers of float16
@@ -20,7 +20,7 @@ def float_bits(x: float) -> Picture:
     The alt says the three values.
     """
     body, said = "", []
-    for n, (name, n_exponent, n_fraction) in enumerate(FORMATS):
+    for n, (name, n_exponent) in enumerate(FORMATS):
         digits, value = bits_of(x, name)
         shown = f"{value:.9g}".replace("-", "−").replace("inf", "∞")
         said.append(f"{name}: {shown}")
@@ -44,8 +44,8 @@ def bits_of(x: float, name: str) -> tuple[str, float]:
     """The bits of the nearest number of a format, and its value."""
     x32 = np.array([x], np.float32)
     if name == "float16":
-        near = rounded(x32, name).astype(np.float16)
-        return f"{int(near.view(np.uint16)[0]):016b}", float(near[0])
+        half = rounded(x32, name).astype(np.float16)
+        return f"{int(half.view(np.uint16)[0]):016b}", float(half[0])
     near = rounded(x32, name) if name == "bfloat16" else x32
     digits = f"{int(near.view(np.uint32)[0]):032b}"
     return digits[:16] if name == "bfloat16" else digits, float(near[0])
