@@ -42,7 +42,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "2 heads of keys": {"n_kv_heads": 2},
     "1 head of keys": {"n_kv_heads": 1},
     "all, no biases": {"norm": "rms", "positions": "rotary", "gated": True, "d_ff": GATED,
-                    "n_kv_heads": 2, "bias": False},
+                       "n_kv_heads": 2, "bias": False},
 }
 
 
