@@ -11,6 +11,7 @@ FORMATS = (("float32", 8), ("float16", 5), ("bfloat16", 8))     # bits of the ex
 BOX, ROW = 16.0, 74                    # a bit's width, a format's height
 LEFT, RIGHT, TOP, FOOT = -46, 22, 40, 190          # powers of two at the edges; heights
 SMALLEST, NORMAL, LARGEST = -24, -14, 15           # powers of float16
+FAINT = 0.4                            # what is lower is not drawn: often it is noise of rounding
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -76,9 +77,9 @@ def float16_window(counts: Mapping[int, int], scale: int) -> tuple[Picture, str]
     body += path(f"M{_x(SMALLEST - 1):.1f} {TOP - 24}V{FOOT}", PALETTE[1], 2)
     highest = max(counts.values())
     for e, n in sorted(moved.items()):
-        if LEFT <= e < RIGHT and n:
+        height = (FOOT - TOP) * n / highest
+        if LEFT <= e < RIGHT and height > FAINT:
             lost = e < SMALLEST - 1 or e > LARGEST
-            height = (FOOT - TOP) * n / highest
             body += rect(_x(e) + 0.6, FOOT - height, _x(1) - _x(0) - 1.2, height,
                          PALETTE[1] if lost else PALETTE[0])
     body += path(f"M0 {FOOT}H{CANVAS}", LINE, 1.2)
