@@ -14,7 +14,7 @@ import pytest
 
 import npt_lib as npt
 from benchmarks import __main__ as command
-from benchmarks import forms, machine, with_npt, work
+from benchmarks import forms, machine, passes, with_npt, work
 from benchmarks.contestants import CONTESTANTS, OTHER_STATE, with_kernel, with_library
 from benchmarks.flops import flops, forward_products, training_products
 from benchmarks.race import (
@@ -424,3 +424,21 @@ def test_a_run_that_others_disturbed_gives_the_page_no_table():
     """By the page's own rule: with much more than a few per cent, nothing is to be believed."""
     load = int(RECORD["machine"]["Load by others"].split("%")[0])
     assert load <= 5 and f"here {load} %" in MEASURED
+
+
+def test_the_passes_are_counted_anew():
+    """The stored table is what counting gives here; the page quotes its sums."""
+    stored = (ROOT / "benchmarks" / "passes.md").read_text("utf8")
+    assert passes.report() == stored
+    sums = re.search(r"## SMALL.*?\| the block \| (.*?) \|$", stored, re.S | re.M)[1]
+    there, more, back, others = map(float, sums.split(" | "))
+    assert f"must move {there + back:.0f} times its input" in FAST
+    assert f"moves {more + others:.0f} times its input" in FAST
+
+
+def test_what_a_layer_moves_is_what_its_lines_say():
+    """A linear layer by hand: x, W and y; then b is added to y. Back: ones @ dy, too."""
+    layer, x = npt.Linear(4, 6, np.random.default_rng(0)), np.ones((10, 4), np.float32)
+    forward, backward = passes.counts(layer, x)
+    assert forward == [4 * (40 + 24 + 60), 4 * (60 + 6 + 60)]
+    assert backward == [2 * 4 * (40 + 24 + 60), 4 * (10 + 60 + 6)]
