@@ -9,7 +9,10 @@ import torch
 import npt_lib as npt
 from npt_lib.gpt2 import GPT2Tokenizer, load_gpt2
 
-safetensors = pytest.importorskip("safetensors.numpy")
+pytest.importorskip("safetensors")
+
+from safetensors import numpy as safetensors
+
 from examples import torch_twin
 
 
