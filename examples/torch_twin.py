@@ -28,7 +28,7 @@ from npt_lib.tasks.numbers import number_to_english
 FOLDER = Path(__file__).resolve().parents[1] / "book" / "beyond" / "from_torch"
 WIDTH, HEADS, BLOCKS, LENGTH = 32, 4, 2, 64
 MERGES, BATCH, STEPS, RATE = 100, 32, 2000, 3e-3
-PROMPT = "ninety-seven, ninety-eight,"
+PROMPTS = "ninety-seven, ninety-eight,", "six hundred and fifty-seven,"
 HELD_OUT = range(640, 690)                          # numbers that no row of the training holds
 
 
@@ -168,10 +168,10 @@ def store(folder: Path, model: Twin, tokenizer: GPT2Tokenizer, rows: Tensor, abo
               "layer_norm_epsilon": 1e-5, "bos_token_id": V - 1, "eos_token_id": V - 1,
               "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
     weights = {name: in_file(name, p) for name, p in model.named_parameters()}
-    ids = tokenizer.encode(PROMPT)
+    written = {prompt: tokenizer.decode(model.write(tokenizer.encode(prompt), 40))
+               for prompt in PROMPTS}
     about = {**about, "parameters": sum(x.size for x in weights.values()),
-             "loss": model.loss(rows).item(), "prompt": PROMPT,
-             "written": tokenizer.decode(model.write(ids, 40)), "torch": torch.__version__}
+             "loss": model.loss(rows).item(), "written": written, "torch": torch.__version__}
     for name, content in [
             (CONFIG, json.dumps(config, indent=2).encode() + b"\n"),
             (WEIGHTS, safetensors.save(weights)),
