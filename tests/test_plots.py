@@ -600,5 +600,5 @@ def test_the_first_part_that_differs_is_lit():
     drawn = plots.parting(names, [1e-8, 2e-6, 0.02, 0.31], 1e-5)
     tree.fromstring(drawn.svg)
     assert drawn.alt == "The first part that differs is h.1, by 0.02; logits by 0.3"
-    assert ">1e−6<" in drawn.svg and drawn.svg.count("#c24e00") == 2
+    assert ">2e−6<" in drawn.svg and drawn.svg.count("#c24e00") == 2
     assert plots.parting(names, [0.0] * 4, 1e-5).alt == "All 4 parts agree but for rounding"

@@ -129,7 +129,7 @@ EXERCISES = [
     predict(
         "16.2",
         "GPT-2 has D = 768 and F = 3072. Somebody rebuilds it with PyTorch's nn.Linear and saves "
-        "what he has. What is the shape of his mlp.c_proj.weight?",
+        "the weights as they are. What is the shape of mlp.c_proj.weight there?",
         (768, 3072),
         mistakes=[
             Mistake("as GPT-2's own files hold it", (3072, 768),

@@ -4,10 +4,23 @@ import math
 from collections.abc import Sequence
 
 from .map_parts import LIT, SMALL, numeral, panel, wording
-from .svg import CANVAS, FONT, LINE, MUTED, PALETTE, Picture, arrow, fixed, rect, text, text_width
+from .svg import (
+    CANVAS,
+    FONT,
+    INK,
+    LINE,
+    MUTED,
+    PALETTE,
+    Picture,
+    arrow,
+    fixed,
+    rect,
+    text,
+    text_width,
+)
 
-FILES = [("config.json", "sizes", "gpt_config", 11), ("model.safetensors", "arrays", "GPT", 11),
-         ("vocab.json", "ids of tokens", "tokenizer", 11), ("merges.txt", "joins", "tokenizer", 11)]
+FILES = [("config.json", "sizes"), ("model.safetensors", "arrays"),
+         ("vocab.json", "ids of tokens"), ("merges.txt", "joins")]
 NAMES, FIRST_BAR, WIDEST = 118, 128, 300      # of the bars: the names' end, the bars' beginning
 LEAST, DECADES = 1e-6, 7                      # what is below the least is rounding
 
@@ -15,7 +28,7 @@ LEAST, DECADES = 1e-6, 7                      # what is below the least is round
 def files_map(alt: str) -> Picture:
     """GPT-2's four files, and which part of chapter 11's model each becomes."""
     body = ""
-    for n, (file, what, _, _) in enumerate(FILES):
+    for n, (file, what) in enumerate(FILES):
         y = 20 + 62 * n
         body += panel(0, y, 196, 42, True) + wording(14, y + 21, file, True, FONT)
         end = 41 if n == 0 else 103 if n == 1 else 196
@@ -39,8 +52,8 @@ def file_strip(segments: Sequence[tuple[str, int]], lit: int, words: Sequence[st
     widths = [CANVAS * width / sum(widths) for width in widths]
     body, x = "", 0.0
     for n, width in enumerate(widths):
-        body += rect(x, 8, width, 34, PALETTE[n % 2 * 5], fill_opacity="0.75" if n == lit
-                     else "0.16")
+        body += rect(x, 8, width, 34, LIT if n == lit else PALETTE[n % 2 * 5],
+                     fill_opacity="0.75" if n == lit else "0.16")
         if n == lit:
             body += rect(x, 8, max(width, 2), 34, stroke=LIT, stroke_width=2)
             at, wide = x + width / 2, text_width(segments[n][0], 17)
@@ -71,7 +84,7 @@ def parting(names: Sequence[str], values: Sequence[float], limit: float) -> Pict
     for n, (name, value) in enumerate(zip(names, values, strict=True)):
         y, color = 36 + 24 * n, PALETTE[1] if n == first else PALETTE[0]
         weight = 700 if n == first else None
-        body += text(NAMES, y, name, FONT, "end", color if n == first else None,
+        body += text(NAMES, y, name, FONT, "end", color if n == first else INK,
                      font_weight=weight)
         if value < LEAST:
             body += rect(FIRST_BAR, y - 3, 6, 6, MUTED, rx=3)
@@ -99,4 +112,6 @@ def _length(value: float) -> float:
 def _short(value: float) -> str:
     """One digit that counts."""
     power = math.floor(math.log10(value) + 1e-9)
-    return fixed(value, max(-power, 0)) if power >= -3 else f"1e{power}".replace("-", "−")
+    if power >= -3:
+        return fixed(value, max(-power, 0))
+    return f"{value:.0e}".replace("e-0", "e−").replace("e-", "e−")
