@@ -178,7 +178,7 @@ EXERCISES = [
         one_sided,
         apart,
         cases=[(np.array([1.0, 2.0, -1.0]), np.array([1.0, 4.0, -1.0])),
-               (np.array([1.0, -3.0]), np.array([1.5, -2.0])),
+               (np.array([0.0, -3.0]), np.array([0.5, -2.0])),
                (rng.standard_normal((2, 3)), rng.standard_normal((2, 3)))],
         mistakes=[
             Mistake("not a share", lambda ours, theirs: np.abs(ours - theirs).max(),
