@@ -116,6 +116,20 @@ def test_without_mpi_it_says_what_is_missing(monkeypatch):
             pass
 
 
+def test_without_mpiexec_it_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(processes, "needs_mpi", lambda: True)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(processes.sys, "executable", "/nowhere/python")
+    with pytest.raises(ImportError, match=r'needs mpiexec.*: pip install "npt-lib\[mpi\]"'):
+        processes.mpiexec()
+
+
+@with_mpi
+def test_mpiexec_is_found():
+    pytest.importorskip("mpi4py")
+    assert processes.mpiexec() == MPIEXEC
+
+
 @pytest.mark.parametrize("n_rows, n_parts", [(7, 3), (2, 5), (0, 2), (8, 4), (1, 1)])
 def test_rows_are_dealt_out_once(n_rows, n_parts):
     cuts = cut_rows(n_rows, n_parts)
