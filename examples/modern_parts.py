@@ -68,11 +68,13 @@ def run(part: str, seed: int) -> dict[str, Any]:
 
 
 @cache
-def data(merges: int = MERGES) -> tuple[Texts, npt.BytePairTokenizer, tuple[Any], tuple[Any]]:
+def data(
+    merges: int = MERGES, length: int = LENGTH
+) -> tuple[Texts, npt.BytePairTokenizer, tuple[Any], tuple[Any]]:
     """The texts, their tokenizer, and rows of ids to learn from and to judge by."""
     texts = numpy_documentation()
     tokenizer = npt.BytePairTokenizer.from_texts(texts.train, merges)
-    train, test = (texts.rows(tokenizer, LENGTH, of) for of in ("train", "test"))
+    train, test = (texts.rows(tokenizer, length, of) for of in ("train", "test"))
     return texts, tokenizer, train, test
 
 

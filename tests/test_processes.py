@@ -137,3 +137,13 @@ def test_rows_are_dealt_out_once(n_rows, n_parts):
     assert [i for cut in cuts for i in range(n_rows)[cut]] == list(range(n_rows))
     sizes = [cut.stop - cut.start for cut in cuts]
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_measured_times_say_what_the_page_says():
+    """Chapter 15 reads this record, and its text relies on these bounds."""
+    record = json.loads((HERE.parent / "book" / "beyond" / "efficiency.json").read_text("utf8"))
+    faster = {name: np.median([r["one"]["step"] / r[name]["step"] for r in record["rounds"]])
+              for name in ("two processes", "two threads")}
+    assert 1.1 < faster["two processes"] < 2.1 and faster["two threads"] < faster["two processes"]
+    share = [r["two processes"]["sum"] / r["two processes"]["step"] for r in record["rounds"]]
+    assert np.median(share) < 0.2

@@ -174,14 +174,14 @@ def little(monkeypatch):
 
 
 def test_a_scaling_law_in_small(tmp_path, client, little):
-    made = scaling_law.experiment(tmp_path, (4, 8), (1e-3, 1e-2, 1e-1), (2, 4), 6, (0, 1),
+    made = scaling_law.experiment(tmp_path, (8, 16), (1e-3, 1e-2, 1e-1), (2, 4), 6, (0, 1),
                                   cluster=client, tell=str)
     assert [r["stage"] for r in made] == 2 * (3 * ["search"] + ["search"]) + 4 * ["last"]
-    for width in (4, 8):
+    for width in (8, 16):
         search = [r for r in made if r["stage"] == "search" and r["width"] == width]
         last = [r for r in made if r["stage"] == "last" and r["width"] == width]
         assert {r["rate"] for r in last} == {search[3]["rate"]} == {search[0]["rate"]}
-        assert {r["tokens"] for r in last} == {6 * 16 * 16}
+        assert {r["tokens"] for r in last} == {6 * 64 * 32}
         assert {r["parameters"] for r in last} == {4 * (12 * width ** 2 + 13 * width) + 2 * width}
     assert len(scaling_law.table(made)) == 2
 
