@@ -205,7 +205,7 @@ def test_what_is_stored_is_what_the_command_would_make():
     last = [r for r in runs if r["stage"] == "last"]
     assert {(r["width"], r["seed"]) for r in last} == {
         (w, s) for w in scaling_law.WIDTHS for s in scaling_law.SEEDS}
-    assert len({r["tokens"] for r in last}) == 1
+    assert {r["tokens"] for r in last} == {614_400}
     for width in scaling_law.WIDTHS:
         tried = [r for r in runs if r["stage"] == "search" and r["width"] == width]
         best = min((r for r in tried if r["budget"] == scaling_law.SHORT[-1]),
@@ -213,3 +213,26 @@ def test_what_is_stored_is_what_the_command_would_make():
         assert {r["rate"] for r in last if r["width"] == width} == {best["rate"]}
         model = scaling_law.model_of(width, 0, 515)
         assert {r["parameters"] for r in last if r["width"] == width} == {scaling_law.size(model)}
+
+
+def test_what_is_stored_says_what_the_page_says():
+    """The text of chapter 15 speaks in these bounds; the page prints the numbers."""
+    last = [r for r in scaling_law.stored() if r["stage"] == "last"]
+    sizes = np.array(sorted({r["parameters"] for r in last}))
+    loss = np.array([[r["loss"] for r in last if r["parameters"] == n] for n in sizes])
+    assert sizes[-1] == 376_464 and 100 < sizes[-1] / sizes[0] < 110
+
+    def line(n, y):
+        slope, start = np.polyfit(np.log(n), np.log(y), 1)
+        return slope, lambda m: np.exp(start + slope * np.log(m))
+
+    mean = loss.mean(axis=1)
+    assert (mean[:-1] - mean[1:] > np.ptp(loss, axis=1).max()).all()     # sizes beside seeds
+    assert abs(line(sizes[:-1], mean[:-1])[1](sizes[-1]) / mean[-1] - 1) < 0.08
+    far, alphas = [], []
+    for E in (0, 1, 2):
+        slope, drawn_on = line(sizes, mean - E)
+        assert np.abs(E + drawn_on(sizes) - mean).mean() < 0.2
+        far.append(E + drawn_on(100 * sizes[-1]))
+        alphas.append(-slope)
+    assert far[2] - far[0] > 0.3 and alphas == sorted(alphas)
