@@ -577,3 +577,28 @@ def test_a_walk_over_tiles_says_what_is_known_so_far():
     _, caption = plots.tile_walk(scores, seen, 1, 2, "abc")
     assert caption == "Tile 2: a may not look at b. The tile is left out."
     assert plots.tile_walk(scores, seen, 1, 0, "abc")[1] == "Nothing is read yet."
+
+
+def test_the_four_files_of_a_model_become_three_parts():
+    drawn = plots.files_map("files").svg
+    tree.fromstring(drawn)
+    for words in ("config.json", "model.safetensors", "vocab.json", "merges.txt", "gpt_config",
+                  "GPT", "its tokenizer"):
+        assert drawn.count(f">{words}<") == 1
+
+
+def test_a_file_is_a_strip_from_its_first_byte():
+    drawn = plots.file_strip([("length", 8), ("header", 92), ("W", 24), ("tiny", 1)], 2,
+                             ["shape (2, 3)"], "W").svg
+    tree.fromstring(drawn)
+    for words in ("W", "bytes 100 to 124", "shape (2, 3)", "125"):
+        assert f">{words}<" in drawn
+
+
+def test_the_first_part_that_differs_is_lit():
+    names = ["embed", "h.0", "h.1", "logits"]
+    drawn = plots.parting(names, [1e-8, 2e-6, 0.02, 0.31], 1e-5)
+    tree.fromstring(drawn.svg)
+    assert drawn.alt == "The first part that differs is h.1, by 0.02; logits by 0.3"
+    assert ">2e−6<" in drawn.svg and drawn.svg.count("#c24e00") == 2
+    assert plots.parting(names, [0.0] * 4, 1e-5).alt == "All 4 parts agree but for rounding"

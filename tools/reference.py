@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -44,7 +45,7 @@ def paper(key: str, entry) -> str:
     names = " and ".join(filter(None, [", ".join(authors[:-1]), authors[-1]]))
     where = links.papers()[key]
     shown = re.sub(r"^https://(doi\.org/)?", "", where).removesuffix("/")
-    shown = shown if len(shown) < 60 else shown.split("/")[0]
+    shown = unquote(shown if len(shown) < 60 else shown.split("/")[0])
     parts = [f"{names}.", f"*{unicode(entry.fields['title'])}.*", f"{published(entry.fields)}."]
     return f'<a id="{key}"></a>\n{" ".join(parts)}\n[{shown}]({where})\n'
 
