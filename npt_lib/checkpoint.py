@@ -77,7 +77,9 @@ def model_arrays(model: Module, tokenizers: tuple[Tokenizer, ...] = ()) -> dict[
 def check_model(model: Any) -> dict[str, Any]:
     """The model's kind and config, ready for JSON; refuses what has none."""
     if not isinstance(model, Module):
-        raise ValueError(f"save needs a Module, got {described(model)}.")
+        inside = isinstance(getattr(model, "model", None), Module)
+        raise ValueError(f"save needs a Module, got {described(model)}"
+                         f"{': save its model, learner.model' if inside else ''}.")
     config, kind = getattr(model, "config", None), type(model).__name__
     if not is_dataclass(config) or isinstance(config, type):
         raise ValueError(f"save needs {kind}.config, a dataclass from which {kind}(config, rng) "

@@ -24,7 +24,7 @@ from npt_lib.require import (
 
 
 def rounded(x: Array, to: str) -> Array:
-    """Each number as near as float16 or bfloat16 has one, ties to even; x's dtype stays.
+    """Each number as near as float16, bfloat16 or float32 has one, ties to even; the dtype stays.
 
     What is too large becomes infinity, what is too small zero. A float64 is rounded to float32
     before bfloat16.
@@ -67,7 +67,14 @@ def _without_last(x: Array, n: int) -> Array:
     return np.where(lost, x, found) if lost.any() else found
 
 
-ROUNDINGS: dict[str, Callable[[Array], Array]] = {"float16": to_float16, "bfloat16": to_bfloat16}
+def to_float32(x: Array) -> Array:
+    """What float32 holds; of float32 a copy."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return x.astype(np.float32).astype(x.dtype, copy=False)
+
+
+ROUNDINGS: dict[str, Callable[[Array], Array]] = {
+    "float16": to_float16, "bfloat16": to_bfloat16, "float32": to_float32}
 
 
 def _rounding(to: Any) -> Callable[[Array], Array]:
@@ -138,12 +145,15 @@ class Once:
 class MixedPrecision:
     """A model that learns in float16 or bfloat16: what ``train`` takes in its place.
 
+    With to="float32" nothing is rounded: what remains is the scale, to compare with.
+
     Before each pass a copy gets the model's values, rounded; what goes in and out of each module
     of the copy is rounded, forwards and back. The loss is multiplied by ``scale``, the gradients
     are divided by it again, in float32: the optimizer gets the model's own parameters, the
     masters. With grow_after, the scale is halved and the way back is gone again where a gradient
     has become infinite or NaN; after so many passes in a row without that it doubles. masters
-    False rounds the model's own values, too. Built in chapter 14.
+    False rounds the model's own values, too. ``train`` refuses both with n_threads or comm, and
+    saves none of it: save learner.model. Built in chapter 14.
     """
 
     def __init__(self, model: Any, to: str = "float16", scale: float = 1.0,
@@ -189,10 +199,18 @@ class MixedPrecision:
                 if half.grad is not None:
                     own.add_grad(half.grad / half.grad.dtype.type(self.scale))
             self.good_passes += 1
-            if self.grow_after and self.good_passes % self.grow_after == 0:
+            if self.good_passes == self.grow_after:
                 self.scale *= 2
+                self.good_passes = 0
 
         return loss, backward
+
+    def check_alone(self) -> None:
+        """Refuse what copies of this learner could not share: a scale that moves, no masters."""
+        if self.grow_after is not None or not self.masters:
+            raise ValueError("MixedPrecision with grow_after or without masters learns on one "
+                             "thread of one process: leave out n_threads and comm, or give it a "
+                             "fixed scale and masters.")
 
     def take_values(self) -> None:
         """Give the copy the model's values, rounded."""

@@ -3,6 +3,7 @@
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from npt_lib.int8 import Int8, int8_weights
 
 RNG = np.random.default_rng
 SIZES = dict(d_model=16, n_heads=4, d_ff=24, n_layers=2, dropout=0.0, max_len=12)
+ALONE = SimpleNamespace(rank=0, size=1, bcast=lambda x: x, allgather=lambda x: [x])
 BOTH = pytest.mark.parametrize("to", ["float16", "bfloat16"])
 
 
@@ -214,6 +216,50 @@ def test_without_masters_a_gain_of_1_stands_still_in_bfloat16():
         learner.take_values()
         gains = learner.copy.body.blocks[0].norm1.gain.value
         assert (gains != 1).any() == moved
+
+
+def test_in_float32_a_power_of_two_changes_nothing():
+    model = gpt()
+    model.loss((ids(),))[1]()
+    wanted = {name: p.grad for name, p in model.parameters().items()}
+    model.zero_grad()
+    npt.MixedPrecision(model, "float32", scale=2.0**-8).loss((ids(),))[1]()
+    for name, p in model.parameters().items():
+        np.testing.assert_array_equal(p.grad, wanted[name])
+
+
+@pytest.mark.parametrize("team", [dict(n_threads=2), dict(comm=ALONE)])
+@pytest.mark.parametrize("options", [dict(grow_after=5), dict(masters=False)])
+def test_what_parts_of_a_batch_cannot_share_is_refused_before_the_first_step(team, options):
+    model = gpt()
+    before = model.state_dict()
+    with pytest.raises(ValueError, match="MixedPrecision with grow_after or without masters"):
+        npt.train(npt.MixedPrecision(model, **options), npt.Adam(model.parameters()),
+                  npt.Batches((ids(8),), 4, RNG(2)), None, 2, **team)
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_fixed_scale_learns_on_two_threads_as_on_one():
+    losses = []
+    for n in (1, 2):
+        model = gpt()
+        learner = npt.MixedPrecision(model, "bfloat16", scale=1024.0)
+        losses.append(npt.train(learner, npt.Adam(model.parameters()),
+                                npt.Batches((ids(8),), 4, RNG(2)), None, 3, n_threads=n).loss)
+    np.testing.assert_allclose(*losses, rtol=1e-2)
+
+
+def test_saving_a_learner_says_to_save_its_model(tmp_path):
+    model = gpt()
+    learner = npt.MixedPrecision(model)
+    with pytest.raises(ValueError, match="save its model"):
+        npt.save(tmp_path / "learner.npz", learner)
+    with pytest.raises(ValueError, match="save its model"):
+        npt.train(learner, npt.Adam(model.parameters()), npt.Batches((ids(8),), 4, RNG(2)), None,
+                  2, path=tmp_path / "run.npz")
+    npt.save(tmp_path / "model.npz", learner.model)
+    assert list(tmp_path.iterdir()) == [tmp_path / "model.npz"]
 
 
 @pytest.mark.parametrize("options, words", [
