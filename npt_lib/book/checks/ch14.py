@@ -136,7 +136,8 @@ EXERCISES = [
     code(
         "14.3",
         "Write next_scale(scale, good, finite, grow_after): the loss scale and the number of good "
-        "steps in a row after one more step. finite says whether all its gradients were.",
+        "steps in a row after one more step. finite says whether all its gradients were. After a "
+        "doubling, the row begins anew.",
         next_scale,
         cases=[(1024.0, 0, True, 3), (1024.0, 2, True, 3), (1024.0, 2, False, 3),
                (512.0, 4, True, 5), (512.0, 1, False, 1), (8.0, 0, True, 1)],
