@@ -25,7 +25,6 @@ from npt_lib.checkpoint import (
     save_run,
     write_arrays,
 )
-from npt_lib.fewer_bits import MixedPrecision
 from npt_lib.module import Array, Parameter, Rng
 from npt_lib.optim import SGD, Adam, by_name, clip_gradients
 from npt_lib.parallel.data_parallel import DataParallel
@@ -324,8 +323,8 @@ def train(
     run.check()
     history = run.go_on() if check_flag("resume", resume) and run.exists() else run.history
     several = check_threads("n_threads", n_threads) > 1
-    if isinstance(model, MixedPrecision) and (several or comm is not None):
-        model.check_alone()
+    if (several or comm is not None) and hasattr(model, "check_alone"):
+        model.check_alone()                       # MixedPrecision: not all of it can be shared
     learner: Any = DataParallel(model, n_threads) if several else model
     learner = learner if comm is None else Processes(learner, comm)
     reuse_memory()
