@@ -579,6 +579,21 @@ def test_a_walk_over_tiles_says_what_is_known_so_far():
     assert plots.tile_walk(scores, seen, 1, 0, "abc")[1] == "Nothing is read yet."
 
 
+def test_a_ring_says_who_sends_what_and_what_is_complete():
+    drawn, caption = plots.ring_of_machines([["11", "01"], ["10", "11"]], [(0, 0), (1, 1)], 1, 2)
+    assert caption == "Step 1 of 2: each machine sends one chunk on, and adds what comes."
+    assert "2 of 4 chunks are complete: machine 0 has 11, 01; machine 1 has 10, 11" in drawn.alt
+    _, caption = plots.ring_of_machines([["11", "11"]] * 2, [(0, 0), (1, 1)], 2, 2)
+    assert "takes what comes, for it is complete" in caption
+    _, caption = plots.ring_of_machines([["01", "01"], ["10", "10"]], [], 0, 2)
+    assert caption.startswith("Before the first step")
+
+
+def test_the_map_of_many_machines():
+    drawn = plots.many_map("two ways")
+    assert drawn.width <= plots.CANVAS and "add" in drawn.svg and "own rate" in drawn.svg
+
+
 def test_the_four_files_of_a_model_become_three_parts():
     drawn = plots.files_map("files").svg
     tree.fromstring(drawn)
