@@ -4,6 +4,7 @@
     python -m benchmarks --quick             a smoke test, about a minute
     python -m benchmarks --against PATH      beside npt_lib of another checkout
     python -m benchmarks --report-only       the report again, from the stored numbers
+    python -m benchmarks.passes              bytes that an encoder block moves (no times)
 
 The report is written to _build/bench; the book quotes the one in benchmarks/report (--out).
 Each contestant lives in a process of its own (worker.py), which the parent (race.py) asks for

@@ -7,8 +7,10 @@ import re
 import sys
 import types
 
+import numpy as np
 import pytest
 
+import npt_lib as npt
 from tools import links, reference, style
 
 TEXTS = [
@@ -139,6 +141,23 @@ def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
         exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, vars(module))
     assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
     assert len(printed.getvalue().splitlines()) == 2
+    prompt = np.array([[3, 6, 9]])
+    old = npt.greedy(module.model, prompt, 6)
+    threes = re.search(r"^ids = .*?^npt\.train\(.*?$", block, re.M | re.S)[0]
+    exec("model = LanguageModel(config, rng)\n" + threes.replace("np.arange", "3 * np.arange"),
+         vars(module))
+    new = npt.greedy(module.model, prompt, 6)
+    assert [str(row.tolist()) for row in (*new, *old)] == re.findall(
+        r"one writes `(\[.*?\])`", API)
+
+
+def test_the_ready_made_model_learns_what_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"## The ready-made model.*?```python\n(.*?)```", API, re.S)[1]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, {})
+    assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
 
 
 def test_one_part_exchanged_comes_into_every_block():
