@@ -112,9 +112,9 @@ EXERCISES = [
     ),
     code(
         "11.3",
-        "Write rows(tape, length): cut a tape of ids (N,) into rows of length + 1, so that each row "
-        "begins with the last id of the row before. Ids at the end that do not fill a row are left "
-        "out.",
+        "Write rows(tape, length): cut a tape of ids (N,) into rows of length + 1, so that each "
+        "row begins with the last id of the row before. Ids at the end that do not fill a row are "
+        "left out.",
         rows,
         cases=[(np.arange(3, 11), 3), (np.arange(10, 21), 5), (np.array([7, 3, 9, 4, 4, 8]), 1),
                (np.arange(40, 49), 2)],
