@@ -41,8 +41,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "SwiGLU": {"gated": True, "d_ff": GATED},
     "2 heads of keys": {"n_kv_heads": 2},
     "1 head of keys": {"n_kv_heads": 1},
-    "all of them": {"norm": "rms", "positions": "rotary", "gated": True, "d_ff": GATED,
-                    "n_kv_heads": 2, "bias": False},
+    "all, no biases": {"norm": "rms", "positions": "rotary", "gated": True, "d_ff": GATED,
+                       "n_kv_heads": 2, "bias": False},
 }
 
 

@@ -28,8 +28,8 @@ class Embedding(Module):
 
         def backward(dy: Array) -> None:
             dtable = np.zeros(table.shape, table.dtype)
-            places = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)    # flat indices
-            np.add.at(dtable.reshape(-1), places.ravel(), dy.ravel())     # a repeated id adds up
+            flat = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)      # flat indices
+            np.add.at(dtable.reshape(-1), flat.ravel(), dy.ravel())       # a repeated id adds up
             self.table.add_grad(dtable)
 
         return table[rows], backward                  # (..., D)

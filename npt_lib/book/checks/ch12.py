@@ -96,8 +96,8 @@ EXERCISES = [
     ),
     code(
         "12.3",
-        "Write to_halves(W, n_heads): reorder the columns of W (D, H * K) in each head, from "
-        "neighbours as pairs to halves as pairs.",
+        "Write to_halves(W, n_heads): W (D, H * K) are the weights of queries, or those of keys. "
+        "Reorder its columns in each head, from neighbours as pairs to halves as pairs.",
         to_halves,
         cases=[(numbered(1, 4), 1), (numbered(1, 8), 2), (numbered(2, 6), 1),
                (rng.standard_normal((3, 24)), 3)],

@@ -1,5 +1,7 @@
 """Exercises of chapter 13: long attention."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from npt_lib.book.exercises import Mistake, code, derive, mend, predict
@@ -41,6 +43,12 @@ def part(scores, *values):
 def meet(top, total, mix, s, v):
     higher = max(top, s.max())
     shrink, e = np.exp(top - higher), np.exp(s - higher)
+    return higher, total * shrink + e.sum(), mix * shrink + e @ v
+
+
+def by_the_old(top, total, mix, s, v):
+    higher = max(top, s.max())
+    shrink, e = np.exp(top - higher), np.exp(s - top)
     return higher, total * shrink + e.sum(), mix * shrink + e @ v
 
 
@@ -142,11 +150,13 @@ EXERCISES = [
         "Mend meet_one(top, total, mix, s, v): what is known of one query after a tile with "
         "scores s and values v. Its answers are right as long as the first tile has the largest "
         "score.",
-        forgetful,
+        by_the_old,
         meet,
         cases=[(2.0, 1.5, np.array([1.0, 0.5]), *tile), (4.0, 1.0, np.array([2.0, 1.0]), *tile),
                (-0.5, 2.0, np.array([0.3, 0.4]), *more)],
         mistakes=[
+            Mistake("the mix is not shrunk", forgetful,
+                    "Which number was taken off the scores in the old mix?"),
             Mistake("the factor is upside down", swapped,
                     "A larger score was found. Do the old terms get larger or smaller?"),
             Mistake("the new terms are shrunk, too", both_shrunk,
@@ -154,6 +164,7 @@ EXERCISES = [
             Mistake("the largest of this tile alone", of_the_tile,
                     "What if an earlier tile had a larger score?"),
         ],
+        tells_where=False,
     ),
     code(
         "13.5",
@@ -179,23 +190,23 @@ EXERCISES = [
                     "Which axis of the answer counts the queries?"),
         ],
     ),
-    derive(
+    replace(derive(
         "13.6",
-        "Write log_total_backward(dy, s): the gradient ds of y = log(sum of exp(s) along the last "
-        "axis), with s (T, S) and dy (T,).",
+        "Write log_total_backward(dlam, s): the gradient ds of lam = log(sum of exp(s) along the "
+        "last axis), with s (T, S) and dlam (T,).",
         log_total,
         cases=[(np.array([[0.0, 1.0, 2.0], [1.0, 1.0, -1.0]]),), (rng.standard_normal((3, 4)),)],
         mistakes=[
-            Mistake("dy is missing", lambda dy, s: weights(s),
-                    "If y counts twice as much, what happens to the gradient?"),
-            Mistake("not divided by the total", lambda dy, s: dy[:, None] * np.exp(s),
+            Mistake("dlam is missing", lambda dlam, s: weights(s),
+                    "If lam counts twice as much, what happens to the gradient?"),
+            Mistake("not divided by the total", lambda dlam, s: dlam[:, None] * np.exp(s),
                     "What is the derivative of log Z, and which Z stands here?"),
             Mistake("1 over the total alone",
-                    lambda dy, s: dy[:, None] / np.exp(s).sum(axis=-1, keepdims=True)
+                    lambda dlam, s: dlam[:, None] / np.exp(s).sum(axis=-1, keepdims=True)
                     * np.ones_like(s), "Z is a sum of exp(s). What is the derivative of exp(s)?"),
-            Mistake("a softmax's gradient", lambda dy, s:
-                    dy[:, None] * weights(s) * (1 - weights(s)),
+            Mistake("a softmax's gradient", lambda dlam, s:
+                    dlam[:, None] * weights(s) * (1 - weights(s)),
                     "The output is one number for each row. Which of its parts depend on s?"),
         ],
-    ),
+    ), arguments=("dlam", "s")),
 ]
