@@ -11,6 +11,7 @@ from pathlib import Path
 
 import quickjs
 from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
 HERE = Path(__file__).resolve().parent
@@ -19,6 +20,8 @@ PARTS = ("loader.js", "core.js", "adaptors/liteDOM.js", "input/tex-full.js", "ou
          "output/svg/fonts/tex.js", "a11y/assistive-mml.js")  # fmt: skip
 BARE = "var MathJax = {loader: {load: []}, startup: {typeset: false, ready: function () {}}}; 0"
 UNUSED = re.compile(r' (?:data-mml-node="(?!mtable)[^"]*"|data-mjx-[\w-]+="[^"]*")')
+BEFORE = re.compile(r"(.*?)([(\[“‘]+)", re.S)    # what a line may not break off a formula
+AFTER = re.compile(r"([.,;:!?)\]”’'%]+(?:s\b)?)(.*)", re.S)
 WIDTH = re.compile(r'(?:min-width: |width=")([\d.]+)ex')  # which theme.css makes fit a phone
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,32 @@ def visit(translator, node, tag: str) -> None:
     raise nodes.SkipNode
 
 
+class Together(SphinxPostTransform):
+    """A line may break beside a drawing: not between a formula and the comma behind it."""
+
+    default_priority = 500
+    formats = ("html",)
+
+    def run(self, **kwargs):
+        for formula in list(self.document.findall(nodes.math)):
+            parts = formula.parent
+            at = parts.index(formula)
+            before = split(BEFORE, parts[at - 1]) if at else None
+            after = split(AFTER, parts[at + 1]) if at + 1 < len(parts) else None
+            if before or after:
+                start, mark = before or ("", "")
+                point, rest = after or ("", "")
+                whole = nodes.inline(classes=["npt-together"])
+                texts = [nodes.Text(text) for text in (start, mark, point, rest)]
+                parts[at - bool(before):at + 1 + bool(after)] = [texts[0], whole, texts[3]]
+                whole += [texts[1], formula, texts[2]]
+
+
+def split(form: re.Pattern, node: nodes.Node) -> tuple[str, str] | None:
+    found = form.fullmatch(node) if isinstance(node, nodes.Text) else None
+    return found and (found[1], found[2])
+
+
 def write_styles(app, config) -> None:
     STYLES.parent.mkdir(parents=True, exist_ok=True)
     STYLES.write_text(mathjax().get("styles")(), "utf8")
@@ -74,6 +103,7 @@ def write_styles(app, config) -> None:
 
 def setup(app):
     app.add_html_math_renderer("built", (inline, None), (block, None))
+    app.add_post_transform(Together)
     app.connect("config-inited", write_styles, priority=100)
     app.add_css_file("mathjax.css")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,6 +20,14 @@
     // copying is for the pointer: by keyboard it would be fifty stops a chapter
     each(".copybtn", function (e) { e.tabIndex = -1; });
     each("svg.npt-fig", oneStop);
+    // long names in a table may go on in the next line, but only at a joint
+    each("article table code .pre", function (e) {
+      if (e.textContent.length < 12 || e.children.length) return;
+      e.textContent.split(/(?<=[_.(])/).forEach(function (part, n) {
+        if (!n) e.textContent = "";
+        e.append(part, document.createElement("wbr"));
+      });
+    });
     bets();
   });
 

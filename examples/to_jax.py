@@ -3,7 +3,7 @@
     python -m examples.to_jax model.npz      says how far logits and gradients of both differ
 
 Every function has its forward alone: JAX finds the way back (jax.vjp), where our layers bring
-it. Needs JAX: pip install jax.
+it. Needs JAX: pip install "npt-lib[jax]".
 """
 
 import math
@@ -13,9 +13,13 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    raise ImportError('examples/to_jax.py needs JAX: pip install "npt-lib[jax]".') from None
 
 import npt_lib as npt
 from npt_lib.gpt2 import check_gpt2

@@ -1,4 +1,4 @@
-"""Other people's weights: GPT-2's files, read and written. Needs safetensors."""
+"""Other people's weights, GPT-2's files: read and written. Chapter 16. Needs safetensors."""
 
 import importlib
 import json

@@ -208,3 +208,29 @@ def run(*arguments):
     root = Path(__file__).resolve().parents[1]
     return subprocess.run([sys.executable, "-m", "examples.gpt2", *map(str, arguments)], cwd=root,
                           capture_output=True, text=True, timeout=120)
+
+
+FROM_TRANSFORMERS = Path(__file__).parent / "fixtures" / "gpt2"
+
+
+def test_files_that_transformers_wrote():
+    """Random weights in files of the package transformers, and what it computed with them."""
+    judged = safetensors.load_file(FROM_TRANSFORMERS / "judged.safetensors")
+    model = load_gpt2(FROM_TRANSFORMERS)
+    logits = model(judged["ids"].astype(int))
+    assert np.abs(logits - judged["logits"]).max() < 1e-4 * np.abs(judged["logits"]).max()
+    written = npt.greedy(model, judged["ids"][:, :5].astype(int), 8, end_ids=())
+    np.testing.assert_array_equal(written, judged["written"])
+    _, backward = model.loss((judged["ids"].astype(int),))
+    backward()
+    for name, p in model.parameters().items():
+        wanted = judged[f"gradient/{their_name(name)}"]
+        assert np.abs(p.grad - wanted).max() < 1e-4 * np.abs(wanted).max(), name
+
+
+def test_texts_are_cut_as_transformers_cuts_them():
+    judged = json.loads((FROM_TRANSFORMERS / "judged.json").read_text("utf8"))
+    tokenizer = GPT2Tokenizer.read(FROM_TRANSFORMERS)
+    assert len(judged) > 5
+    for text, ids in judged.items():
+        assert tokenizer.encode(text) == ids, text

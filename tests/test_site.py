@@ -40,6 +40,24 @@ def test_a_formula_that_is_not_understood_is_an_error(extension, formula, said):
         extension("book_maths").typeset(formula, False)
 
 
+@pytest.mark.parametrize(("line", "together"), [
+    ("the slope of $x$: one", ["x:"]), ("inputs ($i$), each", ["(i),"]), ("a $b$ c", []),
+    ("$a$, $b$ and ($c$)", ["a,", "(c)"]), ("of $x$'s mean", ["x’s"]), ("`f`, $y$.", ["y."]),
+])  # fmt: skip
+def test_a_formula_keeps_its_punctuation(extension, line, together):
+    from docutils import nodes
+    from docutils.utils import new_document
+
+    maths, document = extension("book_maths"), new_document("page")
+    paragraph = nodes.paragraph()
+    for n, part in enumerate(line.replace("'", "’").split("$")):
+        paragraph += nodes.math("", part) if n % 2 else nodes.Text(part)
+    document += paragraph
+    maths.Together(document).run()
+    assert [whole.astext() for whole in document.findall(nodes.inline)] == together
+    assert document.astext() == line.replace("'", "’").replace("$", "")
+
+
 @pytest.mark.parametrize(("repository", "baseurl", "expected"), [
     ("", "", ""),
     ("https://github.com/Someone/book", "", "https://someone.github.io/book/"),

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -44,7 +45,7 @@ def paper(key: str, entry) -> str:
     names = " and ".join(filter(None, [", ".join(authors[:-1]), authors[-1]]))
     where = links.papers()[key]
     shown = re.sub(r"^https://(doi\.org/)?", "", where).removesuffix("/")
-    shown = shown if len(shown) < 60 else shown.split("/")[0]
+    shown = unquote(shown if len(shown) < 60 else shown.split("/")[0])
     parts = [f"{names}.", f"*{unicode(entry.fields['title'])}.*", f"{published(entry.fields)}."]
     return f'<a id="{key}"></a>\n{" ".join(parts)}\n[{shown}]({where})\n'
 
@@ -116,14 +117,14 @@ ORDER = (
     "transformer", "generate", "loss", "optim", "training", "checkpoint",
     "tasks.task", "tasks.sequences", "tasks.numbers", "tasks.spanish",
     "byte_pairs", "gpt", "modern", "long_attention", "pattern_attention",
-    "tasks.documentation", "gpt2",
+    "fewer_bits", "int8", "tasks.documentation", "gpt2",
     "book.exercises", "book.plots", "book.widgets",
 )  # fmt: skip
 BEYOND, CORES, TOOLS = 97, 98, 99          # after the chapters
-CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10,
+CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10, "sweeps": CORES,
            **dict.fromkeys(
                ("byte_pairs", "gpt", "modern", "long_attention", "pattern_attention",
-                "tasks.documentation", "gpt2"), BEYOND)}
+                "fewer_bits", "int8", "tasks.documentation", "gpt2"), BEYOND)}
 TITLES = {
     1: "First parts", 2: "Attention", 3: "Heads", 4: "Feed-forward network",
     5: "Tokens and positions", 6: "Encoder block", 7: "Encoder", 8: "Decoder",
@@ -198,7 +199,7 @@ def public(stem: str) -> list[tuple[str, type | object]]:
     import npt_lib
 
     named = [(name, thing) for name, thing in members(stem) if name in npt_lib.__all__]
-    return named or (members(stem) if "." in stem else [])
+    return named or (members(stem) if "." in stem or stem == "sweeps" else [])
 
 
 def methods(cls) -> list[str]:

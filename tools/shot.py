@@ -26,15 +26,20 @@ def shoot(address: str, out: Path, width: int, dark: bool, unfold: bool) -> list
             color_scheme="dark" if dark else "light",
         )
         page.goto(address)
+        page.add_style_tag(content=".bd-header, .bd-header-article { position: static !important }")
         if unfold:
             page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         settle(page)
+        # a window as tall as a piece: a page that is cut from outside is laid out anew each time
+        page.set_viewport_size({"width": width, "height": TALL})
         height = page.evaluate("document.documentElement.scrollHeight")
         tops = range(0, height, TALL)
         for n, top in enumerate(tops, 1):
             name = out if len(tops) == 1 else out.with_stem(f"{out.stem}-{n}")
-            clip = {"x": 0, "y": top, "width": width, "height": min(TALL, height - top)}
-            page.screenshot(path=name, full_page=True, clip=clip)
+            page.evaluate(f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
+            above = top - page.evaluate("window.scrollY")       # seen already on the piece before
+            clip = {"x": 0, "y": above, "width": width, "height": TALL - above}
+            page.screenshot(path=name, clip=clip)
             written.append(name)
     return written
 

@@ -84,3 +84,14 @@ def test_gpt_2_in_its_full_size(tmp_path):
     expected = twin.generate(torch.from_numpy(ids), max_new_tokens=20, do_sample=False,
                              eos_token_id=None, pad_token_id=50256)
     np.testing.assert_array_equal(written, expected.numpy()[:, 40:])
+
+
+def test_what_is_stored_for_every_run_is_what_transformers_computes():
+    """tests/test_gpt2.py judges by these files."""
+    from make_gpt2_files import FOLDER, judged
+    from safetensors import numpy as safetensors
+
+    stored = safetensors.load_file(FOLDER / "judged.safetensors")
+    model = transformers.GPT2LMHeadModel.from_pretrained(FOLDER).to(torch.float32).eval()
+    for name, x in judged(model).items():
+        assert np.abs(x - stored[name]).max() <= 1e-4 * np.abs(stored[name]).max(), name

@@ -53,4 +53,4 @@ def _head(i: int, x: float) -> str:
 
 def _step(y: float, words: str) -> str:
     shape = words.startswith("(")
-    return text(362, y, words, FONT, "start", INK if shape else MUTED, mono=shape)
+    return text(354, y, words, FONT, "start", INK if shape else MUTED, mono=shape)

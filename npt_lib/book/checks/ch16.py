@@ -1,0 +1,213 @@
+"""Exercises of chapter 16: other people's weights."""
+
+import json
+import struct
+
+import numpy as np
+
+from npt_lib.book.exercises import Mistake, code, derive, mend, predict
+
+rng = np.random.default_rng(16)
+
+
+def file_of(**arrays):
+    """A safetensors file of float32, as bytes."""
+    header, data = {}, b""
+    for name, x in arrays.items():
+        x = np.array(x, "<f4")
+        header[name] = {"dtype": "F32", "shape": x.shape,
+                        "data_offsets": [len(data), len(data) + x.nbytes]}
+        data += x.tobytes()
+    words = json.dumps(header).encode()
+    return struct.pack("<Q", len(words)) + words + data
+
+
+def parsed(content, name):
+    (n,) = struct.unpack("<Q", content[:8])
+    entry = json.loads(content[8:8 + n])[name]
+    return n, entry["shape"], *entry["data_offsets"]
+
+
+def tensor(content, name):
+    n, shape, start, end = parsed(content, name)
+    return np.frombuffer(content[8 + n:][start:end], "<f4").reshape(shape)
+
+
+def without_the_eight(content, name):
+    n, shape, start, end = parsed(content, name)
+    return np.frombuffer(content[n:][start:end], "<f4").reshape(shape)
+
+
+def flat(content, name):
+    return tensor(content, name).ravel()
+
+
+def columns_first(content, name):
+    x = tensor(content, name)
+    return x.ravel().reshape(x.shape[::-1]).T
+
+
+def heads(W, n_heads):
+    return W.reshape(len(W), 3, n_heads, -1).transpose(1, 2, 0, 3)
+
+
+def heads_first(W, n_heads):
+    return W.reshape(len(W), n_heads, 3, -1).transpose(2, 1, 0, 3)
+
+
+def unmoved(W, n_heads):
+    return W.reshape(3, n_heads, len(W), -1)
+
+
+def width_first(W, n_heads):
+    return W.reshape(len(W), 3, -1, n_heads).transpose(1, 3, 0, 2)
+
+
+def apart(ours, theirs):
+    return np.abs(ours - theirs).max() / np.abs(theirs).max()
+
+
+def one_sided(ours, theirs):
+    return (ours - theirs).max() / np.abs(theirs).max()
+
+
+def fused_linear(x, A):
+    q, k, v = np.split(x @ A.T, 3, axis=-1)
+    return q * k + v
+
+
+def fused_backward(dy, x, A):
+    q, k, _ = np.split(x @ A.T, 3, axis=-1)
+    together = np.concatenate([dy * k, dy * q, dy], axis=-1)          # (T, 3D)
+    return together @ A, together.T @ x
+
+
+def as_ours(dy, x, A):
+    dx, dA = fused_backward(dy, x, A)
+    return dx, dA.T
+
+
+def alone(dy, x, A):
+    q, k, _ = np.split(x @ A.T, 3, axis=-1)
+    dx, _ = fused_backward(dy, x, A)
+    return dx, np.stack([(dy * k).T @ x, (dy * q).T @ x, dy.T @ x])
+
+
+def own_factor(dy, x, A):
+    q, k, _ = np.split(x @ A.T, 3, axis=-1)
+    together = np.concatenate([dy * q, dy * k, dy], axis=-1)
+    return together @ A, together.T @ x
+
+
+def last_path(dy, x, A):
+    _, dA = fused_backward(dy, x, A)
+    return dy @ A[2 * A.shape[1]:], dA
+
+
+def numbered(*shape):
+    """1, 2, 3 …: an order that can be followed by eye."""
+    return np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+
+
+EXERCISES = [
+    predict(
+        "16.1",
+        "A safetensors file holds a (2, 3), b (4,) and c (3, 3) in float32, in this order. Its "
+        "header is 200 bytes long. At which byte of the file does c begin, if the first is "
+        "byte 0?",
+        248,
+        mistakes=[
+            Mistake("the header's length is forgotten", 240,
+                    "What do the very first eight bytes say?"),
+            Mistake("that is the offset in the header", 40,
+                    "From where are data_offsets counted?"),
+            Mistake("numbers are counted, not bytes", 218, "How many bytes has one float32?"),
+            Mistake("that is where b begins", 232, "How long is b?"),
+            Mistake("that is where c ends", 284, "Is that its first byte, or the one after it?"),
+        ],
+    ),
+    predict(
+        "16.2",
+        "GPT-2 has D = 768 and F = 3072. Somebody rebuilds it with PyTorch's nn.Linear and saves "
+        "the weights as they are. What is the shape of mlp.c_proj.weight there?",
+        (768, 3072),
+        mistakes=[
+            Mistake("as GPT-2's own files hold it", (3072, 768),
+                    "What does nn.Linear keep first: what goes in, or what comes out?"),
+            Mistake("that is attention's c_proj", (768, 768),
+                    "How many numbers go into the second layer of the feed-forward network?"),
+            Mistake("the fused layer", (2304, 768), "Which layer is mlp.c_proj?"),
+        ],
+    ),
+    code(
+        "16.3",
+        "Write tensor(content, name): the array of this name from the bytes of a safetensors file "
+        "whose arrays are all F32.",
+        tensor,
+        cases=[(file_of(a=[[1, 2, 3], [4, 5, 6]]), "a"),
+               (file_of(a=[7, 8], b=[[1, 2], [3, 4], [5, 6]]), "b"),
+               (file_of(first=[[1]], second=[2, 3, 4], third=[[5, 6]]), "second")],
+        mistakes=[
+            Mistake("the first eight bytes are counted to the header", without_the_eight,
+                    "Where does the header begin, and where does it end?"),
+            Mistake("the numbers have no shape", flat,
+                    "What else does the header say of a tensor?"),
+            Mistake("the numbers go down the columns", columns_first,
+                    "In which order does NumPy write the numbers of a matrix?"),
+        ],
+    ),
+    code(
+        "16.4",
+        "Write heads(W, n_heads): c_attn.weight (D, 3 D) as (3, H, D, K): of queries, keys and "
+        "values, each head's own matrix.",
+        heads,
+        cases=[(numbered(4, 12), 2), (rng.standard_normal((6, 18)), 3)],
+        mistakes=[
+            Mistake("heads before queries, keys and values", heads_first,
+                    "The first third of the columns makes all queries. What is cut first?"),
+            Mistake("reshaped without moving axes", unmoved,
+                    "Does a reshape move any number? Which axis of W makes the heads?"),
+            Mistake("a head's columns are taken apart", width_first,
+                    "Do the K columns of a head stand side by side?"),
+        ],
+    ),
+    mend(
+        "16.5",
+        "Mend apart(ours, theirs): the largest difference, as a share of the largest number of "
+        "theirs.",
+        one_sided,
+        apart,
+        cases=[(np.array([1.0, 2.0, -1.0]), np.array([1.0, 4.0, -1.0])),
+               (np.array([0.0, -3.0]), np.array([0.5, -2.0])),
+               (rng.standard_normal((2, 3)), rng.standard_normal((2, 3)))],
+        mistakes=[
+            Mistake("not a share", lambda ours, theirs: np.abs(ours - theirs).max(),
+                    "Of two logits around 100, is a difference of 0.001 much?"),
+            Mistake("each number is compared with its own size", lambda ours, theirs:
+                    (np.abs(ours - theirs) / np.abs(theirs)).max(),
+                    "What if one of theirs happens to be nearly 0?"),
+            Mistake("a share of the largest that is positive", lambda ours, theirs:
+                    np.abs(ours - theirs).max() / theirs.max(),
+                    "What if the largest number of theirs is negative?"),
+            Mistake("the sign is taken off the largest, too late", lambda ours, theirs:
+                    np.abs((ours - theirs).max()) / np.abs(theirs).max(),
+                    "Which is the largest of 0.1 and −2?"),
+        ],
+        tells_where=False,
+    ),
+    derive(
+        "16.6",
+        "Write fused_backward(dy, x, A): dx and dA of y = q * k + v, where q, k and v are the "
+        "thirds of x @ A.T, with x (T, D) and A (3 D, D), as PyTorch lays it out.",
+        fused_linear,
+        cases=[(numbered(2, 2) / 4, numbered(6, 2) / 10),
+               (rng.standard_normal((4, 3)), rng.standard_normal((9, 3)))],
+        mistakes=[
+            Mistake("dA in our layout", as_ours, "What is the shape of A?"),
+            Mistake("dA is not fused", alone, "What is the shape of A?"),
+            Mistake("each factor got itself", own_factor,
+                    "y has q times k. Which of them is the slope in the direction of q?"),
+            Mistake("x by one path alone", last_path, "Through how many thirds does x reach y?"),
+        ],
+    ),
+]
