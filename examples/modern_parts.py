@@ -1,12 +1,14 @@
 """One part exchanged at a time in a language model: what does each gain, at equal budget?
 
-    python -m examples.modern_parts            trains what is not stored yet, and prints the table
-    python -m examples.modern_parts --jobs 2   two runs at a time
-    python -m examples.modern_parts --table    only prints what is stored
+    python -m examples.modern_parts                 trains what is not stored yet, prints the table
+    python -m examples.modern_parts --jobs 2        two runs at a time
+    python -m examples.modern_parts --dask ADDRESS  as many as a cluster of Dask has workers
+    python -m examples.modern_parts --table         only prints what is stored
 
 Every run is examples/language_model.py with other parts: the same text, the same batches in the
 same order for a seed, the same rate for all. It takes half as many steps; each run is stored
-as soon as it ends, so the command can be stopped and called again.
+as soon as it ends, so the command can be stopped and called again. --dask local is a cluster of
+this machine's own (chapter 15); a scheduler's address is one of yours.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,11 @@ import numpy as np
 import npt_lib as npt
 from examples.language_model import BATCH, LENGTH, RATE, bits_per_byte
 from npt_lib.checkpoint import written_whole
-from npt_lib.tasks import numpy_documentation
+from npt_lib.sweeps import sweep
+from npt_lib.tasks import Texts, numpy_documentation
 
 STORE = Path(__file__).resolve().parents[1] / "book" / "beyond" / "modern_parts.json"
+SWEEP = STORE.parents[2] / "_build" / "modern_parts"        # a file for each run of a sweep
 MERGES, STEPS, SEEDS = 768, 300, (0, 1, 2)
 LOOKS = 100, 200, 300                # after so many steps the held-out text is read
 GATED = 341                          # hidden units, so that three matrices weigh what two did
@@ -48,9 +53,7 @@ PARTS: dict[str, dict[str, Any]] = {
 
 def run(part: str, seed: int) -> dict[str, Any]:
     """Train one model; its parameters, and its bits per byte on held-out text at each look."""
-    texts = numpy_documentation()
-    tokenizer = npt.BytePairTokenizer.from_texts(texts.train, MERGES)
-    rows, held_out = (texts.rows(tokenizer, LENGTH, of) for of in ("train", "test"))
+    texts, tokenizer, rows, held_out = data()
     model = model_of(part, seed, len(tokenizer))
     optimizer = npt.Adam(model.parameters(), RATE)
     batches = npt.Batches(rows, BATCH, np.random.default_rng(100 + seed))
@@ -62,6 +65,17 @@ def run(part: str, seed: int) -> dict[str, Any]:
         bits[str(look)] = bits_per_byte(npt.evaluate(model, held_out).loss, texts.test, tokenizer)
     return {"part": part, "seed": seed, "parameters": model.n_parameters(), "bits": bits,
             "config": asdict(model.config), "numpy": np.__version__}
+
+
+@cache
+def data(
+    merges: int = MERGES, length: int = LENGTH
+) -> tuple[Texts, npt.BytePairTokenizer, tuple[Any], tuple[Any]]:
+    """The texts, their tokenizer, and rows of ids to learn from and to judge by."""
+    texts = numpy_documentation()
+    tokenizer = npt.BytePairTokenizer.from_texts(texts.train, merges)
+    train, test = (texts.rows(tokenizer, length, of) for of in ("train", "test"))
+    return texts, tokenizer, train, test
 
 
 def model_of(part: str, seed: int, n_vocab: int) -> npt.GPT:
@@ -104,16 +118,28 @@ def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     return lines
 
 
+def by_dask(missing: list[tuple[str, int]], runs: list[dict[str, Any]], cluster: Any = None,
+            folder: Path = SWEEP, **options: Any) -> None:
+    """The same runs by Dask; those that have ended are stored, though others fail."""
+    settings = [{"part": part, "seed": seed} for part, seed in missing]
+    runs += [o.result for o in sweep(run, settings, folder, cluster, **options) if o.result]
+    store(runs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.modern_parts",
                                      description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--dask", metavar="ADDRESS", help="a scheduler's address, or: local")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     runs = stored()
     there = {(r["part"], r["seed"]) for r in runs}
     missing = [(part, seed) for seed in SEEDS for part in PARTS if (part, seed) not in there]
-    if missing and not options.table:
+    if missing and options.dask and not options.table:
+        local = options.dask == "local"
+        by_dask(missing, runs, None if local else options.dask, n_workers=options.jobs)
+    elif missing and not options.table:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")          # of each new process
         fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(options.jobs, fresh) as pool:
@@ -127,4 +153,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from examples import modern_parts
+
+    modern_parts.main()                        # a worker finds what it should do by this name

@@ -23,10 +23,12 @@ from npt_lib.embedding import (
 )
 from npt_lib.encoder import Encoder, EncoderBlock
 from npt_lib.feed_forward import FeedForward, exact_gelu, gelu, relu
+from npt_lib.fewer_bits import MixedPrecision, rounded
 from npt_lib.generate import DecodingState, Rules, beam_search, greedy, log_probability, sample
 from npt_lib.gpt import GPT, GPTConfig, gpt_config
 from npt_lib.gpt2 import GPT2Tokenizer, load_gpt2, save_gpt2
 from npt_lib.gradcheck import check_gradients, gradient_errors, numeric_gradient
+from npt_lib.int8 import load_quantized, quantize, save_quantized
 from npt_lib.layers import Linear, softmax
 from npt_lib.long_attention import BlockSparse, Causal, Window, attention_in_tiles
 from npt_lib.loss import cross_entropy
@@ -63,18 +65,18 @@ from npt_lib.transformer import InputEmbedding, Transformer
 __version__ = "0.1.0"
 
 __all__ = [
-    "GPT", "SGD", "Adam", "Batches", "BlockSparse", "BytePairTokenizer", "Causal",
-    "CharTokenizer", "Config", "CrossAttention", "Decoder", "DecoderBlock", "DecodingState",
-    "Dropout", "Embedding", "Encoder", "EncoderBlock", "Evaluation", "FeedForward",
-    "GPT2Tokenizer", "GPTConfig", "GatedFeedForward", "GroupedAttention", "History",
-    "InputEmbedding", "KVCache", "LayerNorm", "LearnedPositions", "Linear", "ModernConfig",
-    "Module", "NoPositions", "Parameter", "PatternAttention", "RMSNorm", "RelativeBias",
-    "Rotary", "Rules", "SelfAttention", "SinusoidalPositions", "Transformer", "Unembedding",
-    "Window", "WordTokenizer", "attention", "attention_in_tiles", "attention_maps",
-    "beam_search", "causal_mask", "check_gradients", "clip_gradients", "cross_entropy",
-    "evaluate", "exact_gelu", "gelu", "gpt_config", "gradient_errors", "greedy", "keep_memory",
-    "llama_config", "load", "load_gpt2", "load_tokenizers", "log_probability", "merge_heads",
-    "modern_config", "noam", "numeric_gradient", "padding_mask", "processes", "relu", "sample",
-    "save", "save_gpt2", "saved", "silu", "sinusoidal_positions", "softmax", "split_heads",
-    "threads", "train", "train_step", "warmup_cosine",
+    "GPT", "SGD", "Adam", "Batches", "BlockSparse", "BytePairTokenizer", "Causal", "CharTokenizer",
+    "Config", "CrossAttention", "Decoder", "DecoderBlock", "DecodingState", "Dropout", "Embedding",
+    "Encoder", "EncoderBlock", "Evaluation", "FeedForward", "GPT2Tokenizer", "GPTConfig",
+    "GatedFeedForward", "GroupedAttention", "History", "InputEmbedding", "KVCache", "LayerNorm",
+    "LearnedPositions", "Linear", "MixedPrecision", "ModernConfig", "Module", "NoPositions",
+    "Parameter", "PatternAttention", "RMSNorm", "RelativeBias", "Rotary", "Rules", "SelfAttention",
+    "SinusoidalPositions", "Transformer", "Unembedding", "Window", "WordTokenizer", "attention",
+    "attention_in_tiles", "attention_maps", "beam_search", "causal_mask", "check_gradients",
+    "clip_gradients", "cross_entropy", "evaluate", "exact_gelu", "gelu", "gpt_config",
+    "gradient_errors", "greedy", "keep_memory", "llama_config", "load", "load_gpt2",
+    "load_quantized", "load_tokenizers", "log_probability", "merge_heads", "modern_config", "noam",
+    "numeric_gradient", "padding_mask", "processes", "quantize", "relu", "rounded", "sample",
+    "save", "save_gpt2", "save_quantized", "saved", "silu", "sinusoidal_positions", "softmax",
+    "split_heads", "threads", "train", "train_step", "warmup_cosine",
 ]

@@ -47,16 +47,17 @@ def load(path: PathLike, build: Callable[[dict[str, Any]], Any] | None = None) -
     the model.
     """
     arrays = read_arrays(path)
-    about, state = _parse(path, arrays, "about"), group(arrays, "model")
+    about, state = parse_json(path, arrays, "about"), group(arrays, "model")
     with blame(path):
-        model = build(_decoded(about["config"], _plain)) if build else _build(about, _size(state))
+        model = (build(_decoded(about["config"], _plain)) if build
+                 else build_model(about, _size(state)))
         _load_parameters(model, state)
     return model
 
 
 def load_tokenizers(path: PathLike) -> tuple[Tokenizer, ...]:
     """The tokenizers of a file that save wrote, in their order."""
-    saved = _parse(path, read_arrays(path), "tokenizers")
+    saved = parse_json(path, read_arrays(path), "tokenizers")
     with blame(path):
         return tuple(map(from_dict, saved))
 
@@ -64,11 +65,11 @@ def load_tokenizers(path: PathLike) -> tuple[Tokenizer, ...]:
 def model_arrays(model: Module, tokenizers: tuple[Tokenizer, ...] = ()) -> dict[str, Array]:
     """All that a file holds of a model, once it is sure that load can read it."""
     about, state = check_model(model), model.state_dict()
-    _check_numbers(state)
-    _check_rebuilt(model, _build(about, _size(state)))
+    check_numbers(state)
+    _check_rebuilt(model, build_model(about, _size(state)))
     return {
         "about": np.array(json.dumps(about)),
-        "tokenizers": np.array(json.dumps(_described_tokenizers(tokenizers))),
+        "tokenizers": np.array(json.dumps(described_tokenizers(tokenizers))),
         **prefixed("model", state),
     }
 
@@ -84,7 +85,7 @@ def check_model(model: Any) -> dict[str, Any]:
     return {"kind": _name(type(model)), "config": _encoded("config", config)}
 
 
-def _described_tokenizers(tokenizers: Any) -> list[dict[str, Any]]:
+def described_tokenizers(tokenizers: Any) -> list[dict[str, Any]]:
     """All tokenizers as JSON holds them; refuses what load_tokenizers would not read."""
     if not isinstance(tokenizers, tuple | list):
         raise ValueError(f"tokenizers must be a tuple of Tokenizers, got {described(tokenizers)}.")
@@ -184,7 +185,7 @@ class _Bounded(np.random.Generator):
         return super().standard_normal(size, *args, **options)
 
 
-def _build(about: Mapping[str, Any], size: int) -> Any:
+def build_model(about: Mapping[str, Any], size: int) -> Any:
     """Kind(config, rng)."""
     kind = _found(about["kind"], lambda kind: issubclass(kind, Module), "a Module")
     config = _decoded(about["config"], _dataclass)
@@ -198,7 +199,7 @@ def _size(state: Mapping[str, Array]) -> int:
     return sum(x.size for x in state.values())
 
 
-def _check_numbers(state: Mapping[str, Array]) -> None:
+def check_numbers(state: Mapping[str, Array]) -> None:
     for name, x in state.items():
         if x.dtype not in FLOATS:
             raise ValueError(f"{name} must be float32 or float64, got {described(x)}.")
@@ -213,7 +214,7 @@ def _load_parameters(model: Any, state: Mapping[str, Array]) -> None:
         if name in state and state[name].dtype in FLOATS:
             p.value = p.value.astype(state[name].dtype)
     model.load_state_dict(state)
-    _check_numbers(state)
+    check_numbers(state)
 
 
 def _check_rebuilt(model: Module, again: Module) -> None:
@@ -291,10 +292,10 @@ def load_run(path: PathLike, about: Mapping[str, Any], parts: Mapping[str, Any])
     arrays = read_arrays(path)
     if "run" not in arrays:
         raise ValueError(f"{path} must hold a run of train to go on with, got a model alone.")
-    _check_same(path, _parse(path, arrays, "run"), json.loads(json.dumps(about)))
+    _check_same(path, parse_json(path, arrays, "run"), json.loads(json.dumps(about)))
     before = {name: part.state_dict() for name, part in parts.items()}
     try:
-        _check_numbers(group(arrays, "model"))
+        check_numbers(group(arrays, "model"))
         for name, part in parts.items():
             part.load_state_dict(group(arrays, name))
     except UNFIT as error:
@@ -400,7 +401,7 @@ def read_arrays(path: PathLike) -> dict[str, Array]:
     return arrays
 
 
-def _parse(path: PathLike, arrays: Mapping[str, Array], name: str) -> Any:
+def parse_json(path: PathLike, arrays: Mapping[str, Array], name: str) -> Any:
     if name not in arrays:
         raise ValueError(f"{path} must hold {name!r}, got {sorted(arrays)[:5]}.")
     with blame(path):

@@ -229,6 +229,7 @@ ORDER = [
     "config", "encoder", "decoder", "loss", "generate",
     "transformer",
     "parallel.data_parallel", "parallel.processes", "optim", "checkpoint", "training", "gpt",
+    "sweeps",
     "modern", "byte_pairs", "gpt2",
 ]
 
@@ -248,7 +249,8 @@ def test_importing_the_library_needs_numpy_alone():
     import subprocess
     import sys
     code = ("import sys, npt_lib; "
-            "print(sorted({'matplotlib', 'IPython', 'ipywidgets', 'tqdm', 'mpi4py', 'safetensors'} "
+            "print(sorted({'matplotlib', 'IPython', 'ipywidgets', 'tqdm', 'mpi4py', 'safetensors', "
+            "'dask', 'distributed'} "
             "& set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -201,10 +201,13 @@ def test_the_archive_is_whole_and_the_same_each_time(extension, tmp_path):
     notebooks = {p.relative_to(ROOT).as_posix() for p in BOOK.rglob("*.ipynb")
                  if ".ipynb_checkpoints" not in p.parts}
     library = {p.relative_to(ROOT).as_posix() for p in (ROOT / "npt_lib").rglob("*.py")}
-    read = {"book/beyond/modern_parts.json", "examples/to_jax.py",         # by chapters 12 and 16
+    read = {"examples/to_jax.py",                              # by chapters 12, 15 and 16
+            *(f"book/beyond/{name}.json" for name in (
+                "modern_parts", "scaling_law", "efficiency")),
             *(f"book/beyond/from_torch/{name}" for name in (
                 "config.json", "model.safetensors", "vocab.json", "merges.txt", "told.json",
-                "told.safetensors"))}
+                "told.safetensors")),
+            "book/beyond/fewer_bits.json", "book/beyond/fewer_bits.npz"}       # by chapter 14
     assert notebooks | library | read | {"requirements.txt", "pyproject.toml",
                                          "README.md"} <= names
     for page in notebooks:                             # no link of a notebook leads out of it

@@ -271,6 +271,15 @@ CALLS = {
     "encode_batch": (WORDS.encode_batch, dict(texts=one_of(["red ball", "a"], ["b"]))),
     "copy_task": (tasks.copy_task, dict(rng=rng_, n_train=one_of(5), n_test=one_of(2),
                                         lengths=one_of((2, 4)), n_values=one_of(5))),
+    "rounded": (npt.rounded, dict(x=x, to=one_of("bfloat16"))),
+    "MixedPrecision": (lambda batch, **more: npt.MixedPrecision(**more).loss(batch)[0], dict(
+        model=one_of(MODEL), to=one_of("float16", "bfloat16"), scale=one_of(1.0, 1024.0),
+        grow_after=one_of(None, 3), masters=one_of(True),
+        batch=lambda rng: (src(rng)[:2], tgt(rng)[:2]))),
+    "quantize": (lambda model, ids: npt.quantize(model)(ids), dict(model=one_of(GPT), ids=inputs)),
+    "save_quantized": (lambda path, model: npt.save_quantized(path, model), dict(
+        path=one_of("small.npz"), model=one_of(npt.quantize(GPT)))),
+    "load_quantized": (npt.load_quantized, dict(path=one_of("none.npz", "small.npz"))),
     "save and load": (saved_and_loaded, dict(path=one_of("model.npz"), model=one_of(MODEL))),
 }
 

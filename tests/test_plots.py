@@ -579,6 +579,21 @@ def test_a_walk_over_tiles_says_what_is_known_so_far():
     assert plots.tile_walk(scores, seen, 1, 0, "abc")[1] == "Nothing is read yet."
 
 
+def test_a_ring_says_who_sends_what_and_what_is_complete():
+    drawn, caption = plots.ring_of_machines([["11", "01"], ["10", "11"]], [(0, 0), (1, 1)], 1, 2)
+    assert caption == "Step 1 of 2: each machine sends one chunk on, and adds what comes."
+    assert "2 of 4 chunks are complete: machine 0 has 11, 01; machine 1 has 10, 11" in drawn.alt
+    _, caption = plots.ring_of_machines([["11", "11"]] * 2, [(0, 0), (1, 1)], 2, 2)
+    assert "takes what comes, for it is complete" in caption
+    _, caption = plots.ring_of_machines([["01", "01"], ["10", "10"]], [], 0, 2)
+    assert caption.startswith("Before the first step")
+
+
+def test_the_map_of_many_machines():
+    drawn = plots.many_map("two ways")
+    assert drawn.width <= plots.CANVAS and "add" in drawn.svg and "own rate" in drawn.svg
+
+
 def test_the_four_files_of_a_model_become_three_parts():
     drawn = plots.files_map("files").svg
     tree.fromstring(drawn)
@@ -602,3 +617,22 @@ def test_the_first_part_that_differs_is_lit():
     assert drawn.alt == "The first part that differs is h.1, by 0.02; logits by 0.3"
     assert ">2e−6<" in drawn.svg and drawn.svg.count("#c24e00") == 2
     assert plots.parting(names, [0.0] * 4, 1e-5).alt == "All 4 parts agree but for rounding"
+
+
+def test_the_bits_of_a_number_in_three_formats():
+    assert plots.bits_of(0.1, "float16") == ("0010111001100110", float(np.float16(0.1)))
+    assert plots.bits_of(1.0, "bfloat16") == ("0011111110000000", 1.0)
+    digits, value = plots.bits_of(-2.0, "float32")
+    assert digits == "1" + "10000000" + "0" * 23 and value == -2
+    drawn = plots.float_bits(70000.0)
+    assert "float16: ∞" in drawn.alt and "bfloat16: 70144" in drawn.alt
+    assert drawn.svg.count(">1</text>") + drawn.svg.count(">0</text>") == 64
+
+
+def test_gradients_beside_the_range_of_float16():
+    counts = plots.powers(np.array([0.0, 1.0, 1.5, -0.25, 2.0**-26, 2.0**-25]))
+    assert counts == {-26: 1, -25: 1, -2: 1, 0: 2}
+    drawn, words = plots.float16_window(counts, 0)
+    assert words == ("Loss scale 2⁰: 20.0% vanish, 20.0% keep fewer bits, "
+                     "0.0% become infinite.") == drawn.alt
+    assert "40.0% become infinite" in plots.float16_window(counts, 16)[1]

@@ -116,6 +116,20 @@ def test_without_mpi_it_says_what_is_missing(monkeypatch):
             pass
 
 
+def test_without_mpiexec_it_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(processes, "needs_mpi", lambda: True)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(processes.sys, "executable", "/nowhere/python")
+    with pytest.raises(ImportError, match=r'needs mpiexec.*: pip install "npt-lib\[mpi\]"'):
+        processes.mpiexec()
+
+
+@with_mpi
+def test_mpiexec_is_found():
+    pytest.importorskip("mpi4py")
+    assert processes.mpiexec() == MPIEXEC
+
+
 @pytest.mark.parametrize("n_rows, n_parts", [(7, 3), (2, 5), (0, 2), (8, 4), (1, 1)])
 def test_rows_are_dealt_out_once(n_rows, n_parts):
     cuts = cut_rows(n_rows, n_parts)
@@ -123,3 +137,13 @@ def test_rows_are_dealt_out_once(n_rows, n_parts):
     assert [i for cut in cuts for i in range(n_rows)[cut]] == list(range(n_rows))
     sizes = [cut.stop - cut.start for cut in cuts]
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_measured_times_say_what_the_page_says():
+    """Chapter 15 reads this record, and its text relies on these bounds."""
+    record = json.loads((HERE.parent / "book" / "beyond" / "efficiency.json").read_text("utf8"))
+    faster = {name: np.median([r["one"]["step"] / r[name]["step"] for r in record["rounds"]])
+              for name in ("two processes", "two threads")}
+    assert 1.1 < faster["two processes"] < 2.1 and faster["two threads"] < faster["two processes"]
+    share = [r["two processes"]["sum"] / r["two processes"]["step"] for r in record["rounds"]]
+    assert np.median(share) < 0.2

@@ -117,14 +117,14 @@ ORDER = (
     "transformer", "generate", "loss", "optim", "training", "checkpoint",
     "tasks.task", "tasks.sequences", "tasks.numbers", "tasks.spanish",
     "byte_pairs", "gpt", "modern", "long_attention", "pattern_attention",
-    "tasks.documentation", "gpt2",
+    "fewer_bits", "int8", "tasks.documentation", "gpt2",
     "book.exercises", "book.plots", "book.widgets",
 )  # fmt: skip
 BEYOND, CORES, TOOLS = 97, 98, 99          # after the chapters
-CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10,
+CHAPTER = {"module": 1, "gradcheck": 1, "config": 6, "tasks.task": 10, "sweeps": CORES,
            **dict.fromkeys(
                ("byte_pairs", "gpt", "modern", "long_attention", "pattern_attention",
-                "tasks.documentation", "gpt2"), BEYOND)}
+                "fewer_bits", "int8", "tasks.documentation", "gpt2"), BEYOND)}
 TITLES = {
     1: "First parts", 2: "Attention", 3: "Heads", 4: "Feed-forward network",
     5: "Tokens and positions", 6: "Encoder block", 7: "Encoder", 8: "Decoder",
@@ -199,7 +199,7 @@ def public(stem: str) -> list[tuple[str, type | object]]:
     import npt_lib
 
     named = [(name, thing) for name, thing in members(stem) if name in npt_lib.__all__]
-    return named or (members(stem) if "." in stem else [])
+    return named or (members(stem) if "." in stem or stem == "sweeps" else [])
 
 
 def methods(cls) -> list[str]:

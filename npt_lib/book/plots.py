@@ -21,12 +21,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from .figures.arrays import column, heatmap, matrix, row
+from .figures.bits import bits_of, float16_window, float_bits, powers
 from .figures.diagrams import flow, shapes
 from .figures.files import file_strip, files_map, parting
 from .figures.graphs import graph, tree
 from .figures.heads import multi_head
 from .figures.language import candidates, language_model_map, token_boxes, typed
 from .figures.loop import writing_loop, written
+from .figures.machines import many_map, ring_of_machines
 from .figures.model_map import show_map
 from .figures.modern import modern_map, shared_keys, turned_clocks
 from .figures.moves import broadcasting, move, product
@@ -37,10 +39,11 @@ from .figures.tables import error_table, table
 from .figures.tiles import tile_walk
 from .figures.words import described_bars, described_lines, described_row, described_weights
 
-__all__ = ["axes", "bars", "broadcasting", "candidates", "column", "described_bars",
+__all__ = ["axes", "bars", "bits_of", "broadcasting", "candidates", "column", "described_bars",
            "described_lines", "described_row", "described_weights", "error_table", "file_strip",
-           "files_map", "flow", "gradient_sizes", "graph", "heatmap", "language_model_map", "lines",
-           "matrix", "modern_map", "move", "multi_head", "parting", "picture", "plane", "product",
+           "files_map", "float16_window", "float_bits", "flow", "gradient_sizes", "graph",
+           "heatmap", "language_model_map", "lines", "many_map", "matrix", "modern_map", "move",
+           "multi_head", "parting", "picture", "plane", "powers", "product", "ring_of_machines",
            "row", "shapes", "shared_keys", "show", "show_map", "show_new", "show_source", "table",
            "tile_walk", "token_boxes", "tree", "turned_clocks", "typed", "valley", "writing_loop",
            "written"]

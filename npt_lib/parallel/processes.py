@@ -1,11 +1,14 @@
 """Data parallelism over processes and machines, by MPI. Needs mpi4py."""
 
 import importlib
+import os
+import shutil
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,16 @@ def needs_mpi() -> Any:
     except (ImportError, RuntimeError) as error:            # the package, or an MPI for it
         raise ImportError(f'Work on several processes needs mpi4py and an MPI: pip install '
                           f'"npt-lib[mpi]" ({error}).') from None
+
+
+def mpiexec() -> str:
+    """The command that starts a program on several processes: Python's own, or the system's."""
+    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    found = shutil.which("mpiexec", path=here)
+    if needs_mpi() and found is None:
+        raise ImportError('Work on several processes needs mpiexec, a part of every MPI: pip '
+                          'install "npt-lib[mpi]".')
+    return str(found)
 
 
 def stop_all(comm: Any, error: Exception) -> None:

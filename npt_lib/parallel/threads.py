@@ -1,9 +1,10 @@
 """Independent work on several threads: NumPy leaves the interpreter to others inside its loops."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
 from threading import Lock
@@ -94,6 +95,11 @@ def let_any_thread_set_blas() -> None:
 
 
 _single_blas = _SingleBlas()
+
+
+def single_blas() -> AbstractContextManager:
+    """Inside, BLAS works on one thread, where threadpoolctl is there to say so."""
+    return _single_blas if importlib.util.find_spec("threadpoolctl") else nullcontext()
 
 
 @cache

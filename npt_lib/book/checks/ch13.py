@@ -115,8 +115,8 @@ EXERCISES = [
     ),
     predict(
         "13.2",
-        "A model has four blocks, all with Window(16). How many positions back may a token lie "
-        "that still has an influence on the logits of a place?",
+        "A model has four blocks, all with Window(16). Take the logits of one place. How far back "
+        "may the farthest token lie that can still change them?",
         60,
         mistakes=[
             Mistake("each block reaches as many positions back as its window is wide", 64,
@@ -148,8 +148,8 @@ EXERCISES = [
     mend(
         "13.4",
         "Mend meet_one(top, total, mix, s, v): what is known of one query after a tile with "
-        "scores s and values v. Its answers are right as long as the first tile has the largest "
-        "score.",
+        "scores s and values v. Its answers are right as long as top is already the largest score "
+        "of the row.",
         by_the_old,
         meet,
         cases=[(2.0, 1.5, np.array([1.0, 0.5]), *tile), (4.0, 1.0, np.array([2.0, 1.0]), *tile),

@@ -146,7 +146,8 @@ def show_small(case: tuple[Any, ...], arguments: tuple[str, ...]) -> list[str]:
     for name, x in zip(arguments, case, strict=False):
         if isinstance(x, np.ndarray) and x.ndim > 1 and 0 < x.size <= SMALL:
             head = f"  {name} = "
-            rounded = x.round(4) + 0.0 if x.dtype.kind == "f" else x
+            wide = x.astype(np.float32) if x.dtype == np.float16 else x       # 4 digits fit
+            rounded = wide.round(4) + 0.0 if x.dtype.kind == "f" else x
             shown = np.array2string(rounded, separator=", ", prefix=head, max_line_width=70)
             lines += (head + shown).splitlines()
     return lines
