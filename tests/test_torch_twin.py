@@ -63,7 +63,7 @@ def test_gradients_are_pytorch_s_parameter_by_parameter(model, told):
     names = {f"gradient/{their_name(name)}": p.grad for name, p in model.parameters().items()}
     assert set(names) == {name for name in told if name.startswith("gradient/")}
     for name, grad in names.items():
-        assert apart(grad, told[name]) < 1e-4, name
+        assert apart(grad, told[name]) < 3e-5, name            # a slip of the page: 2e-4 at least
 
 
 def test_parts_are_pytorch_s(model, told):

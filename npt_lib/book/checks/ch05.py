@@ -79,8 +79,8 @@ def buffered(dy, ids, table):
     return dtable
 
 
-def rotate(x, t, exponents=lambda D: np.arange(0, D, 2) / D):
-    angles = t[:, None] * 10_000.0 ** -exponents(x.shape[1])
+def rotate(x, at, exponents=lambda D: np.arange(0, D, 2) / D):
+    angles = at[:, None] * 10_000.0 ** -exponents(x.shape[1])
     c, s = np.cos(angles), np.sin(angles)
     y = np.empty_like(x)
     y[:, 0::2] = x[:, 0::2] * c + x[:, 1::2] * s
@@ -88,36 +88,34 @@ def rotate(x, t, exponents=lambda D: np.arange(0, D, 2) / D):
     return y
 
 
-def rotate_halves(x, t):
+def rotate_halves(x, at):
     """Number j of the first half is paired with number j of the second."""
     half = x.shape[1] // 2
     pairs = np.stack([x[:, :half], x[:, half:]], axis=-1).reshape(x.shape)
-    y = rotate(pairs, t)
+    y = rotate(pairs, at)
     return np.concatenate([y[:, 0::2], y[:, 1::2]], axis=1)
 
 
-def all_plus(dy, x, t):
+def all_plus(dy, x, at):
     """Both sines with a plus: the column of the second output has lost its sign."""
-    dx = rotate(dy, -t)
-    dx[:, 0::2] = rotate(dy, t)[:, 0::2]
+    dx = rotate(dy, -at)
+    dx[:, 0::2] = rotate(dy, at)[:, 0::2]
     return dx
 
 
 EXERCISES = [
     predict(
         "5.1",
-        "table is (11, 5), ids is (2, 7), and dx, the gradient of x = table[ids], is (2, 7, 5). "
-        "What is the shape of dtable?",
-        (11, 5),
+        "one_hot is (2, 7, 11) and dx is (2, 7, 5). What is the shape of\n"
+        "one_hot.swapaxes(1, 2) @ dx?",
+        (2, 11, 5),
         mistakes=[
-            Mistake("that is the gradient of the output", (2, 7, 5),
-                    "Of which array is it the gradient, and what is that array's shape?"),
-            Mistake("summed over the batch, as for learned positions", (7, 5),
-                    "Which places share a row of this table: those with the same position, or "
-                    "those with the same id?"),
-            Mistake("a row for each place of the batch", (14, 5),
-                    "What becomes of the rows of tokens that do not occur, and of those that "
-                    "occur twice?"),
+            Mistake("the sentences are summed", (11, 5),
+                    "Does @ add up over an axis that stands before the last two?"),
+            Mistake("a row for each place", (2, 7, 5),
+                    "Which axis of one_hot does swapaxes bring to the front of each matrix?"),
+            Mistake("the gradient turned over", (2, 5, 11),
+                    "Which of the two matrices stands on the left of @?"),
         ],
     ),
     predict(
@@ -196,30 +194,30 @@ EXERCISES = [
     ),
     derive(
         "5.5",
-        "Write rotate_backward(dy, x, t): the gradient with respect to x (T, D) of turning each "
-        "pair of row r by the angle t[r] * w_i, with w_i = 10000**(-2 i / D).",
+        "Write rotate_backward(dy, x, at): the gradient with respect to x (T, D) of turning each "
+        "pair of row t by the angle at[t] * w_i, with w_i = 10000**(-2 i / D).",
         rotate,
         cases=[(np.array([[3., 4], [1, 2], [2, 5]]), np.array([0, 11, 22])),
                (rng.standard_normal((5, 6)), np.array([0, 1, 2, 5, 40])),
                (rng.standard_normal((3, 4)), np.array([7, 3, 11]))],
         mistakes=[
-            Mistake("dy is turned forwards again", lambda dy, x, t: rotate(dy, t),
+            Mistake("dy is turned forwards again", lambda dy, x, at: rotate(dy, at),
                     "Which rotation undoes a rotation, and what does transposing its matrix do?"),
-            Mistake("only the cosines", lambda dy, x, t: (rotate(dy, t) + rotate(dy, -t)) / 2,
+            Mistake("only the cosines", lambda dy, x, at: (rotate(dy, at) + rotate(dy, -at)) / 2,
                     "Does x_2i touch only y_2i?"),
             Mistake("both sines have a plus", all_plus,
                     "With which sign does x_2i enter y_2i+1?"),
             Mistake("the first half is paired with the second",
-                    lambda dy, x, t: rotate_halves(dy, -t),
+                    lambda dy, x, at: rotate_halves(dy, -at),
                     "Which column is the partner of column 0: column 1 or column D/2?"),
             Mistake("the first half is paired with the second, and turned forwards",
-                    lambda dy, x, t: rotate_halves(dy, t),
+                    lambda dy, x, at: rotate_halves(dy, at),
                     "Which column is the partner of column 0: column 1 or column D/2? And which "
                     "rotation undoes a rotation?"),
             Mistake("the hands slow down half as fast as they should",
-                    lambda dy, x, t: rotate(dy, -t, lambda D: np.arange(D // 2) / D),
+                    lambda dy, x, at: rotate(dy, -at, lambda D: np.arange(D // 2) / D),
                     "What is the exponent of the second pair: 1 / D or 2 / D?"),
-            Mistake("dy is handed on unchanged", lambda dy, x, t: dy + 0.0,
+            Mistake("dy is handed on unchanged", lambda dy, x, at: dy + 0.0,
                     "Is anything added here, or is x multiplied?"),
         ],
     ),

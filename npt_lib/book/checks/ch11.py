@@ -112,8 +112,9 @@ EXERCISES = [
     ),
     code(
         "11.3",
-        "Write rows(tape, length): cut a tape of ids (N,) into rows of length + 1, so that every "
-        "id but the first is a target exactly once. What does not fill a row is left out.",
+        "Write rows(tape, length): cut a tape of ids (N,) into rows of length + 1, so that each "
+        "row begins with the last id of the row before. Ids at the end that do not fill a row are "
+        "left out.",
         rows,
         cases=[(np.arange(3, 11), 3), (np.arange(10, 21), 5), (np.array([7, 3, 9, 4, 4, 8]), 1),
                (np.arange(40, 49), 2)],
@@ -130,7 +131,7 @@ EXERCISES = [
     mend(
         "11.4",
         "Mend bits(losses, text): losses are the surprises -ln p of all tokens of text, in nats; "
-        "return the bits per byte.",
+        "return the bits per byte. No end is counted here.",
         lambda losses, text: losses.sum() / len(text),
         bits,
         cases=[(spread, "cat"), (spread, "más"), (np.array([3.0, 4]), "猫 está")],
