@@ -23,7 +23,7 @@ PATIENCE = 2.0                     # seconds in which all processes must have se
 def processes() -> Iterator[Any]:
     """MPI's communicator of all processes that ``mpiexec -n N python …`` has started.
 
-    An error in one process stops all of them, with one message; each checkpoint stays whole.
+    An error in one process stops all of them, and is told; each checkpoint stays whole.
     """
     comm = needs_mpi().COMM_WORLD
     try:
