@@ -89,6 +89,19 @@ def test_what_goes_wrong_on_one_ends_all(tmp_path, kind, message):
 
 
 @with_mpi
+def test_where_the_errors_differ_each_process_says_its_own(tmp_path):
+    """One has NaN among its weights: the others see a loss of nan, and it names the parameter."""
+    pytest.importorskip("mpi4py")
+    done = start(2, HERE / "mpi_work.py", "trouble", "nan weights", tmp_path / "model.npz")
+    assert done.returncode != 0
+    first, second = done.stderr.strip().splitlines()[:2]
+    assert first == ("Process 0 of 2: ValueError: The loss is nan, though every parameter is "
+                     "finite.")
+    assert second.startswith("Process 1 of 2: ValueError: The loss is nan: parameter ")
+    assert second.endswith(" holds NaN or infinity.")
+
+
+@with_mpi
 def test_processes_that_draw_different_batches_are_told(tmp_path):
     pytest.importorskip("mpi4py")
     done = start(2, HERE / "mpi_work.py", "train", "unlike", 3)

@@ -227,12 +227,17 @@ def test_what_is_stored_says_what_the_page_says():
         return slope, lambda m: np.exp(start + slope * np.log(m))
 
     mean = loss.mean(axis=1)
-    assert (mean[:-1] - mean[1:] > np.ptp(loss, axis=1).max()).all()     # sizes beside seeds
-    assert abs(line(sizes[:-1], mean[:-1])[1](sizes[-1]) / mean[-1] - 1) < 0.08
+    seeds = np.ptp(loss, axis=1).max()
+    assert [r["width"] for r in last if r["rate"] == max(scaling_law.RATES)] == 3 * [8, 16]
+    assert 0 < seeds < (mean[:-1] - mean[1:]).min() < 2 * seeds          # sizes beside seeds
+    assert abs(line(sizes[:-1], mean[:-1])[1](sizes[-1]) / mean[-1] - 1) < 0.06
     far, alphas = [], []
     for E in (0, 1, 2):
         slope, drawn_on = line(sizes, mean - E)
-        assert np.abs(E + drawn_on(sizes) - mean).mean() < 0.2
+        assert np.abs(E + drawn_on(sizes) - mean).mean() < seeds
         far.append(E + drawn_on(100 * sizes[-1]))
         alphas.append(-slope)
     assert far[2] - far[0] > 0.3 and alphas == sorted(alphas)
+    table = 515 * np.array(sorted({r["width"] for r in last}))
+    assert table[0] > sizes[0] and -line(sizes + table, mean)[0] > alphas[0]
+    assert 1.8 < sizes[-1] / sizes[0] / ((sizes + table)[-1] / (sizes + table)[0]) < 2.2

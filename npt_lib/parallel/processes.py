@@ -23,7 +23,7 @@ PATIENCE = 2.0                     # seconds in which all processes must have se
 def processes() -> Iterator[Any]:
     """MPI's communicator of all processes that ``mpiexec -n N python …`` has started.
 
-    An error in one process stops all of them, with one message; each checkpoint stays whole.
+    An error in one process stops all of them, and is told; each checkpoint stays whole.
     """
     comm = needs_mpi().COMM_WORLD
     try:
@@ -52,14 +52,17 @@ def mpiexec() -> str:
 
 
 def stop_all(comm: Any, error: Exception) -> None:
-    """End this process and all others. Where all have the same error, the first one says it."""
+    """End this process and all others. What all say alike is said once; else each has its line."""
+    message = f"{type(error).__name__}: {error}"
+    mine = f"Process {comm.rank} of {comm.size}: {message}"
     if all_arrive(comm):
+        told = comm.gather((message, mine))
         if comm.rank == 0:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            lines = [told[0][0]] if len({m for m, _ in told}) == 1 else [m for _, m in told]
+            print(*lines, sep="\n", file=sys.stderr, flush=True)
         comm.Barrier()
         sys.exit(1)
-    print(f"Process {comm.rank} of {comm.size}: {type(error).__name__}: {error}",
-          file=sys.stderr, flush=True)
+    print(mine, file=sys.stderr, flush=True)
     comm.Abort(1)
 
 
