@@ -40,13 +40,10 @@ def shown(chrome, motion="no-preference", scripts=True, **options):
 
 
 def until(page, **wanted):
-    """Wait until the explorer shows this, three seconds at most."""
-    for _ in range(60):
-        state = page.evaluate(STATE)
-        if all(state[name] == value for name, value in wanted.items()):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"{wanted} did not come, but {state}")
+    """Wait until the explorer shows this, ten seconds at most; the page itself looks, each frame."""
+    shows = f"wanted => {{ const s = ({STATE})(); return Object.keys(wanted).every(" \
+            "k => s[k] === wanted[k]) }"
+    page.wait_for_function(shows, arg=wanted, polling="raf", timeout=10_000)
 
 
 def test_it_stands_still_until_it_is_played(chrome):
