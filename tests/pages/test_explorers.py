@@ -40,7 +40,7 @@ def shown(chrome, motion="no-preference", scripts=True, **options):
 
 
 def until(page, **wanted):
-    """Wait until the explorer shows this, ten seconds at most; the page itself looks, each frame."""
+    """Wait until the explorer shows this, ten seconds at most: the page looks, each frame."""
     shows = f"wanted => {{ const s = ({STATE})(); return Object.keys(wanted).every(" \
             "k => s[k] === wanted[k]) }"
     page.wait_for_function(shows, arg=wanted, polling="raf", timeout=10_000)
