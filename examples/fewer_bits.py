@@ -10,15 +10,14 @@ can be stopped and called again. Beyond float32, everything is computed by round
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import npt_lib as npt
+from examples import records
 from examples.language_model import BATCH, LENGTH, RATE, bits_per_byte
-from npt_lib.checkpoint import written_whole
 from npt_lib.fewer_bits import MixedPrecision
 from npt_lib.tasks import numpy_documentation
 
@@ -91,15 +90,13 @@ def make_model() -> None:
 
 
 def stored() -> list[dict[str, Any]]:
-    return json.loads(STORE.read_text("utf8")) if STORE.exists() else []
+    return records.stored(STORE)
 
 
 def store(runs: list[dict[str, Any]]) -> None:
-    """All runs in one file, whole or not at all."""
+    """All runs in one file, in the order of KINDS."""
     order = list(KINDS)
-    runs = sorted(runs, key=lambda r: (order.index(r["kind"]), r["seed"]))
-    with written_whole(STORE) as file:
-        file.write(("[\n" + ",\n".join(json.dumps(r) for r in runs) + "\n]\n").encode())
+    records.store(STORE, sorted(runs, key=lambda r: (order.index(r["kind"]), r["seed"])))
 
 
 def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:

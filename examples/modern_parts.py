@@ -12,7 +12,6 @@ this machine's own (chapter 15); a scheduler's address is one of yours.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -24,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import npt_lib as npt
+from examples import records
 from examples.language_model import BATCH, LENGTH, RATE, bits_per_byte
-from npt_lib.checkpoint import written_whole
 from npt_lib.sweeps import sweep
 from npt_lib.tasks import Texts, numpy_documentation
 
@@ -90,15 +89,13 @@ def model_of(part: str, seed: int, n_vocab: int) -> npt.GPT:
 
 
 def stored() -> list[dict[str, Any]]:
-    return json.loads(STORE.read_text("utf8")) if STORE.exists() else []
+    return records.stored(STORE)
 
 
 def store(runs: list[dict[str, Any]]) -> None:
-    """All runs in one file, whole or not at all."""
+    """All runs in one file, in the order of PARTS."""
     order = list(PARTS)
-    runs = sorted(runs, key=lambda r: (order.index(r["part"]), r["seed"]))
-    with written_whole(STORE) as file:
-        file.write(("[\n" + ",\n".join(json.dumps(r) for r in runs) + "\n]\n").encode())
+    records.store(STORE, sorted(runs, key=lambda r: (order.index(r["part"]), r["seed"])))
 
 
 def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -11,15 +11,14 @@ stopped and called again. It takes ten minutes of one core in all.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import npt_lib as npt
+from examples import records
 from examples.modern_parts import data
-from npt_lib.checkpoint import written_whole
 from npt_lib.sweeps import Outcome, successive_halving, sweep, workers
 
 STORE = Path(__file__).resolve().parents[1] / "book" / "beyond" / "scaling_law.json"
@@ -77,12 +76,11 @@ def _stored(stage: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def stored() -> list[dict[str, Any]]:
-    return json.loads(STORE.read_text("utf8")) if STORE.exists() else []
+    return records.stored(STORE)
 
 
 def store(runs: list[dict[str, Any]]) -> None:
-    with written_whole(STORE) as file:
-        file.write(("[\n" + ",\n".join(json.dumps(r) for r in runs) + "\n]\n").encode())
+    records.store(STORE, runs)
 
 
 def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:

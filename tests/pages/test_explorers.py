@@ -11,7 +11,7 @@ from tools.lab_server import lab
 pytestmark = pytest.mark.pages
 if chromium() is None:
     pytest.skip("no Chromium on this machine", allow_module_level=True)
-pytest.importorskip("playwright")
+TimeoutError = pytest.importorskip("playwright.sync_api").TimeoutError
 
 
 def square(size, kind="a"):
@@ -40,10 +40,13 @@ def shown(chrome, motion="no-preference", scripts=True, **options):
 
 
 def until(page, **wanted):
-    """Wait until the explorer shows this, ten seconds at most: the page looks, each frame."""
+    """Wait until the explorer shows this, three seconds at most: the page looks, each frame."""
     shows = f"wanted => {{ const s = ({STATE})(); return Object.keys(wanted).every(" \
             "k => s[k] === wanted[k]) }"
-    page.wait_for_function(shows, arg=wanted, polling="raf", timeout=10_000)
+    try:
+        page.wait_for_function(shows, arg=wanted, polling="raf", timeout=3_000)
+    except TimeoutError:
+        raise AssertionError(f"{wanted} did not come, but {page.evaluate(STATE)}") from None
 
 
 def test_it_stands_still_until_it_is_played(chrome):
