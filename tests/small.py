@@ -3,6 +3,7 @@
 import numpy as np
 
 import npt_lib as npt
+from npt_lib.gradcheck import relative_error
 from npt_lib.tasks import copy_task
 
 N_SRC, V = 13, 11
@@ -54,3 +55,22 @@ def copying(seed=0, n_train=200, n_test=20):
     model = npt.Transformer(task.config(d_model=16, n_heads=2, d_ff=32, n_layers=1),
                             np.random.default_rng(seed))
     return task, model
+
+
+def sampled_errors(loss, parameters, n=16):
+    """Gradients of a whole model at n entries of each parameter, where all would take long.
+
+    ``loss() -> (number, backward)``. The entries are drawn; their central differences and the
+    gradients there are compared as one vector per parameter.
+    """
+    for p in parameters.values():
+        p.grad = None
+    loss()[1]()
+    rng, errors = np.random.default_rng(0), {}
+    for name, p in parameters.items():
+        entries = p.value.reshape(-1)                    # a view: what changes here changes there
+        assert np.shares_memory(entries, p.value) and p.value.dtype == np.float64
+        drawn = rng.choice(entries.size, min(n, entries.size), replace=False)
+        found = [npt.numeric_gradient(lambda: loss()[0], entries[i:i + 1])[0] for i in drawn]
+        errors[name] = relative_error(p.grad.reshape(-1)[drawn], np.array(found))
+    return errors
