@@ -3,6 +3,7 @@
     python tools/pictures.py          draw them into book/figures/
 """
 
+import json
 import os
 import re
 import sys
@@ -22,10 +23,12 @@ import npt_lib as npt  # noqa: E402
 from npt_lib import tasks  # noqa: E402
 from npt_lib.book import plots  # noqa: E402
 from npt_lib.book.figures import svg  # noqa: E402
+from npt_lib.book.figures.language import plus_sign  # noqa: E402
 from npt_lib.book.figures.model_map import _legend  # noqa: E402
 from npt_lib.book.figures.svg import MUTED, Picture, element, num  # noqa: E402
 
 FOLDER = ROOT / "book" / "figures"
+LAW = ROOT / "book" / "beyond" / "scaling_law.json"
 WIDTH, HEIGHT = 168, 104
 
 
@@ -52,9 +55,23 @@ def looks() -> np.ndarray:
     return q @ k.T / 2
 
 
+def drawn(body: str, alt: str) -> Picture:
+    """A picture of the one size, drawn by hand."""
+    return Picture(body, WIDTH, HEIGHT, alt, scale=1)
+
+
 def chapter_1() -> Picture:
-    drawn = plots.flow("x", "[f]", "y", alt="f", back=True)
-    return fit(drawn, "A value goes through a function, and its gradient comes back.")
+    """Letters of a size that a phone leaves readable."""
+    blue, orange = svg.PALETTE[:2]
+    body = svg.rect(59, 12, 50, 80, svg.SOFT, rx=10)
+    body += svg.rect(59, 12, 50, 80, stroke=MUTED, stroke_width=1.3, rx=10)
+    body += svg.text(84, 52, "f", 26)
+    for x, value in ((19, "x"), (149, "y")):
+        body += svg.text(x, 29, value, 23) + svg.text(x, 76, f"d{value}", 23, fill=orange)
+    for x in (37, 112):
+        body += svg.arrow((x, 31), (x + 19, 31), color=blue, width=2)
+        body += svg.arrow((x + 19, 77), (x, 77), color=orange, width=2)
+    return drawn(body, "A value goes through a function, and its gradient comes back.")
 
 
 def chapter_2() -> Picture:
@@ -91,10 +108,8 @@ def chapter_6() -> Picture:
         body += svg.path(f"M{x} {trunk}V{top}H{x + 50}V{trunk - 9}", MUTED)
         body += svg.rect(x + 7, top - 14, 36, 28, svg.SOFT, rx=6)
         body += svg.rect(x + 7, top - 14, 36, 28, stroke=MUTED, stroke_width=1.3, rx=6)
-        body += element("circle", cx=x + 50, cy=trunk, r=9, fill=svg.PAPER, stroke=blue,
-                        stroke_width=2) + svg.text(x + 50, trunk, "+")
-    alt = "A straight trunk; each sublayer is a branch added to it."
-    return Picture(body, WIDTH, HEIGHT, alt, scale=1)
+        body += plus_sign(x + 50, trunk, blue)
+    return drawn(body, "A straight trunk; each sublayer is a branch added to it.")
 
 
 def chapter_7() -> Picture:
@@ -134,9 +149,92 @@ def chapter_10() -> Picture:
     return fit(grid(w), "Reversing six numbers, it looks from last to first.")
 
 
+def chapter_11() -> Picture:
+    """Pieces of a text, and bars for what might come next."""
+    x, blue = 4.0, svg.PALETTE[0]
+    body = ""
+    for wide in (30, 18, 36, 24):
+        body += svg.rect(x, 8, wide, 22, blue, opacity="0.45", rx=5)
+        x += wide + 5
+    body += svg.rect(x, 8, 36, 22, stroke=svg.PALETTE[1], stroke_width=2, rx=5,
+                     stroke_dasharray="4 3")
+    for n, share in enumerate((0.62, 0.21, 0.1, 0.04)):
+        body += svg.rect(x, 40 + 15 * n, 36, 10, svg.SOFT, rx=3)
+        body += svg.rect(x - 120 * share - 6, 40 + 15 * n, 120 * share, 10,
+                         svg.PALETTE[1], opacity="0.75")
+    return drawn(body, "A text in pieces, and four candidates for the next one.")
+
+
+def chapter_12() -> Picture:
+    """One arrow, turned by the same angle for each place."""
+    x, y, r = WIDTH / 2, 92, 82
+    body = svg.path(f"M{num(x - r)} {y}A{r} {r} 0 0 1 {num(x + r)} {y}", svg.LINE)
+    for n, angle in enumerate(np.radians([150, 120, 90, 60, 30])):
+        tip = (x + r * np.cos(angle), y - r * np.sin(angle))
+        color = svg.PALETTE[1] if n == 4 else svg.PALETTE[0]
+        body += svg.group(svg.arrow((x, y), tip, color=color, width=3),
+                          opacity=("0.25", "0.4", "0.6", "0.8", None)[n])
+    return drawn(body, "An arrow, turned a little further at each place of a sentence.")
+
+
+def chapter_13() -> Picture:
+    """The triangle of causal attention in tiles; a window reads a band of it."""
+    body, side, n = "", 12.4, 8
+    for row in range(n):
+        for col in range(n):
+            near = 0 <= row - col <= 2
+            fill, opacity = ((svg.PALETTE[0], "0.7" if near else "0.2") if col <= row
+                             else (svg.SOFT, None))
+            body += svg.rect(34 + side * col, 3 + side * row, side - 1.6, side - 1.6, fill,
+                             opacity=opacity, rx=2)
+    return drawn(body, "A triangle of tiles: the near ones are read, the far ones left out.")
+
+
+def chapter_14() -> Picture:
+    """A number in 32 bits, in 16 and in 8: sign, exponent, digits."""
+    body, wide = "", WIDTH / 32
+    digits, exponent, sign = svg.PALETTE[:3]
+    for row, (n, n_exponent) in enumerate(((32, 8), (16, 8), (8, 0))):
+        for bit in range(n):
+            color = sign if bit == 0 else exponent if bit <= n_exponent else digits
+            body += svg.rect(wide * bit, 8 + 33 * row, wide - 1.2, 22, color, opacity="0.65")
+    return drawn(body, "A number in 32 bits, in 16 and in 8.")
+
+
+def chapter_15() -> Picture:
+    """The losses of chapter 15's scaling law, smaller for larger models."""
+    runs = [r for r in json.loads(LAW.read_text("utf8")) if r["stage"] == "last"]
+    sizes = sorted({r["parameters"] for r in runs})
+    losses = [np.mean([r["loss"] for r in runs if r["parameters"] == size]) for size in sizes]
+    across, down = np.log(sizes), np.log(losses)
+    xs = 16 + 136 * (across - across[0]) / (across[-1] - across[0])
+    ys = 14 + 74 * (down[0] - down) / (down[0] - down[-1])
+    slope, start = np.polyfit(xs, ys, 1)
+    body = svg.path(f"M6 4V98H{WIDTH - 4}", svg.LINE)
+    body += svg.path(f"M10 {num(start + 10 * slope)}L160 {num(start + 160 * slope)}",
+                     svg.PALETTE[1], 2)
+    body += "".join(element("circle", cx=x, cy=y, r=5, fill=svg.PALETTE[0])
+                    for x, y in zip(xs, ys, strict=True))
+    return drawn(body, "Six sizes of a model: the larger, the smaller its loss, along a line.")
+
+
+def chapter_16() -> Picture:
+    """A folder, and a model with the folder's numbers in it."""
+    blue, orange = svg.PALETTE[:2]
+    body = svg.path("M6 30V86H64V22H38L32 30Z", MUTED, 2, fill=svg.SOFT, stroke_linejoin="round")
+    for n, wide in enumerate((34, 42, 28)):
+        body += svg.rect(14, 42 + 13 * n, wide, 6, orange, opacity="0.7", rx=2)
+    body += svg.arrow((72, 54), (98, 54), color=blue, width=2.5)
+    for n in range(4):
+        body += svg.rect(108, 6 + 24 * n, 54, 19, svg.SOFT, rx=5)
+        body += svg.rect(108, 6 + 24 * n, 54, 19, stroke=MUTED, stroke_width=1.3, rx=5)
+        body += svg.rect(116, 12.5 + 24 * n, (34, 42, 28, 38)[n], 6, orange, opacity="0.7", rx=2)
+    return drawn(body, "A folder of weights becomes a model.")
+
+
 def pictures() -> dict[str, Picture]:
     """File name and picture, for every chapter."""
-    return {f"chapter-{n:02}.svg": globals()[f"chapter_{n}"]() for n in range(1, 11)}
+    return {f"chapter-{n:02}.svg": globals()[f"chapter_{n}"]() for n in range(1, 17)}
 
 
 def main() -> int:

@@ -26,7 +26,10 @@ def shoot(address: str, out: Path, width: int, dark: bool, unfold: bool) -> list
             color_scheme="dark" if dark else "light",
         )
         page.goto(address)
-        page.add_style_tag(content=".bd-header, .bd-header-article { position: static !important }")
+        page.add_style_tag(
+            content=".bd-header, .bd-header-article { position: static !important }"
+            "* { content-visibility: visible !important }"       # a picture has no scrolling
+        )
         if unfold:
             page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         settle(page)
