@@ -48,7 +48,7 @@ def _head(i: int, x: float) -> str:
         body += path(f"M{_stripe(above, i):g} 144L{left} 210", PALETTE[i], 1.3)
         body += rect(left - 9, 210, 18, 36, PALETTE[i], fill_opacity="0.5")
         body += text(left, 228, name)
-    return body + text(x, 262, "attention") + text(x, 284, f"head {i + 1}", font_weight=700)
+    return body + text(x, 262, "attention") + text(x, 284, f"head {i}", font_weight=700)
 
 
 def _step(y: float, words: str) -> str:
