@@ -3,7 +3,7 @@
 import numpy as np
 
 from npt_lib import Config, Linear, Transformer
-from npt_lib.book.work import counted, multiplications, product_speed, seconds_of
+from npt_lib.book.work import counted, multiplications, seconds_of
 
 rng = np.random.default_rng(9)
 
@@ -32,4 +32,3 @@ def test_every_turn_is_timed_and_only_so_many_are_taken():
 
     seconds = seconds_of(turns, 4, runs=2)
     assert seconds.shape == (4,) and (0 < seconds).all() and len(taken) == 10
-    assert product_speed(2, 8) > 0

@@ -66,14 +66,3 @@ def seconds_of(turns: Callable[[], Iterator], n: int, runs: int = 3) -> Array:
                 next(turn)
                 best[t] = min(best[t], clock() - begin)
     return best
-
-
-def product_speed(rows: int, width: int) -> float:
-    """Multiplications in a second, of (rows, width) @ (width, width)."""
-    a, b = np.ones((rows, width), np.float32), np.ones((width, width), np.float32)
-
-    def turns() -> Iterator:
-        while True:
-            yield a @ b
-
-    return rows * width * width / float(seconds_of(turns, 5).min())
