@@ -29,9 +29,9 @@ SIZES: dict[str, Any] = dict(d_model=64, n_heads=4, d_ff=256, n_layers=2, dropou
                              max_len=LENGTH + 1)
 KINDS: dict[str, dict[str, Any] | None] = {
     "float32": None,
-    "float32, a part of 256": dict(to="float32", scale=2.0**-8),
+    "float32, loss / 256": dict(to="float32", scale=2.0**-8),
     "float16": dict(to="float16"),
-    "float16, a part of 256": dict(to="float16", scale=2.0**-8),
+    "float16, loss / 256": dict(to="float16", scale=2.0**-8),
     "float16, scaled": dict(to="float16", scale=2.0**16, grow_after=25),
     "bfloat16": dict(to="bfloat16"),
     "bfloat16, no masters": dict(to="bfloat16", masters=False),
