@@ -56,7 +56,7 @@ def file_strip(segments: Sequence[tuple[str, int]], lit: int, words: Sequence[st
                      fill_opacity="0.75" if n == lit else "0.16")
         if n == lit:
             body += rect(x, 8, max(width, 2), 34, stroke=LIT, stroke_width=2)
-            at, wide = x + width / 2, text_width(segments[n][0], 17)
+            at, wide = x + width / 2, 1.15 * text_width(segments[n][0], 17)       # bold
         x += width
     start = sum(size for _, size in segments[:lit])
     middle = min(max(at, wide / 2), CANVAS - wide / 2)
