@@ -25,9 +25,9 @@ def tile_walk(scores, seen, tile: int, n: int, words: Sequence[str]) -> tuple[Pi
         groups[place] = np.where(seen[place], NOW if last else READ, NOT_YET)
     read = groups >= 0
     known = np.where(read, scores, -np.inf)
-    top = np.where(read.any(axis=1), known.max(axis=1), np.nan)
-    total = np.where(read, np.exp(scores - np.nan_to_num(top)[:, None]), 0).sum(axis=1)
-    state = np.stack([top, np.where(read.any(axis=1), total, np.nan)], axis=1)
+    top = known.max(axis=1)                               # -inf: nothing is read
+    total = np.exp(known - np.where(np.isfinite(top), top, 0)[:, None]).sum(axis=1)
+    state = np.stack([top, total], axis=1)
     caption = _caption(corners, seen, tile, n, words)
     alt = f"{caption} " + "; ".join(
         f"{word}: largest {fixed(float(a), 1)}, total {fixed(float(b), 2)}"
