@@ -32,8 +32,8 @@ def many_map(alt: str) -> Picture:
     center = 34 + (foot - 34) / 2
     body += text(261, center - 12, "add", FONT, fill=LIT, font_weight=700)
     body += text(261, center + 12, "up", FONT, fill=LIT, font_weight=700)
-    body += text(146, foot + 22, "MPI: all talk, every step", FONT, fill=MUTED)
-    body += text(431, foot + 22, "Dask: nobody talks", FONT, fill=MUTED)
+    body += text(146, foot + 22, "all talk, every step", FONT, fill=MUTED)
+    body += text(431, foot + 22, "nobody talks", FONT, fill=MUTED)
     return Picture(body, CANVAS, foot + 34, alt)
 
 
