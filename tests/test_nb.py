@@ -121,8 +121,13 @@ def test_an_output_that_varies_is_kept_until_its_code_changes(tmp_path):
     _, third = run(path)
     assert third.cells[1].outputs != second.cells[1].outputs
 
+    third.cells[0].source += "  # above it"
+    path.write_text(nb.dump(third), "utf8")
+    _, fourth = run(path)
+    assert fourth.cells[1].outputs != third.cells[1].outputs
+
     nb.work(path, "run", fresh=True)
-    assert nbformat.read(path, 4).cells[1].outputs != third.cells[1].outputs
+    assert nbformat.read(path, 4).cells[1].outputs != fourth.cells[1].outputs
 
     third.cells[1].source = "print(3)"
     path.write_text(nb.dump(third), "utf8")

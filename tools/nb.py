@@ -5,9 +5,10 @@
     python tools/nb.py check [notebook …]              fail unless all are normal, run and clean
 
 Without names: every notebook in book/ and book/solutions/. Running twice gives the same bytes:
-a cell tagged nbval-ignore-output keeps the output it has unless its code changed, or --fresh is
-given. Normal form includes the guard cell, links that work in any viewer (tools/links.py), a
-bitmap beside each drawing (tools/bitmaps.py), and folds: what the site hides, JupyterLab folds too.
+a cell tagged nbval-ignore-output keeps the output it has unless its code, or code above it, has
+changed, or --fresh is given. Normal form includes the guard cell, links that work in any viewer
+(tools/links.py), a bitmap beside each drawing (tools/bitmaps.py), and folds: what the site hides,
+JupyterLab folds too.
 """
 
 import hashlib
@@ -64,8 +65,9 @@ def execute(nb, folder: Path) -> None:
 def execute_again(nb, folder: Path) -> None:
     """Run all cells; one whose output varies from run to run keeps what is stored for its code."""
     kept: dict[str, list] = {}
+    outdated = stale(nb)
     for cell in nb.cells:
-        if varies(cell) and not changed(cell) and cell.execution_count is not None:
+        if varies(cell) and cell not in outdated and cell.execution_count is not None:
             kept.setdefault(cell.source, []).append(cell.outputs)
     execute(nb, folder)
     for cell in nb.cells:
@@ -82,11 +84,17 @@ def changed(cell) -> bool:
     return not re.fullmatch(rf"{_hash(cell)}(-\d+)?", cell.id)
 
 
+def stale(nb) -> list:
+    """The cells that vary whose code, or code above them, is another than when they were run."""
+    code = [cell for cell in nb.cells if cell.cell_type == "code" and not is_guard(cell.source)]
+    first = next((n for n, cell in enumerate(code) if changed(cell)), len(code))
+    return [cell for cell in code[first:] if varies(cell)]
+
+
 def forget(nb) -> None:
     """Outputs that would be kept, though the code that made them is another now."""
-    for cell in nb.cells:
-        if varies(cell) and changed(cell):
-            cell.outputs, cell.execution_count = [], None
+    for cell in stale(nb):
+        cell.outputs, cell.execution_count = [], None
 
 
 def complete(nb, path: Path) -> None:
