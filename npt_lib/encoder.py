@@ -37,10 +37,10 @@ class EncoderBlock(Module):
         y, after2_backward = after(self.norm2, a + h)
 
         def backward(dy: Array) -> Array:
-            da = after2_backward(dy)
-            da = da + before2_backward(ffn_backward(drop2_backward(da)))
-            dx = after1_backward(da)
-            return dx + before1_backward(attn_backward(drop1_backward(dx)))
+            du = after2_backward(dy)                          # u is the sum x + h, a + h
+            da = du + before2_backward(ffn_backward(drop2_backward(du)))
+            du = after1_backward(da)
+            return du + before1_backward(attn_backward(drop1_backward(du)))
 
         return y, backward
 
