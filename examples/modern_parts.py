@@ -37,7 +37,8 @@ SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropo
                              max_len=LENGTH + 1)
 PARTS: dict[str, dict[str, Any]] = {
     "GPT-2's parts": {},
-    "begun as waves": {"waves": True},                 # as chapter 11 does with its positions
+    "begun at 0": {"begin": "zeros"},                  # GPT-2's positions begin at random
+    "begun as waves": {"begin": "waves"},              # as chapter 11 does with its positions
     "RMSNorm": {"norm": "rms"},
     "no positions": {"positions": "none"},
     "relative bias": {"positions": "relative"},
@@ -80,11 +81,12 @@ def data(
 def model_of(part: str, seed: int, n_vocab: int) -> npt.GPT:
     """The model of a row of the table, before its training."""
     choices = SIZES | PARTS[part]
-    waves = choices.pop("waves", False)
+    begin = choices.pop("begin", None)
     model = npt.GPT(npt.modern_config(n_vocab, **choices), np.random.default_rng(seed))
-    if waves:
+    if begin:
         positions = model.embed.positions.table
-        positions.value = (npt.sinusoidal_positions(*positions.shape) / 8).astype(np.float32)
+        large = 1 / 8 if begin == "waves" else 0
+        positions.value = np.float32(large * npt.sinusoidal_positions(*positions.shape))
     return model
 
 

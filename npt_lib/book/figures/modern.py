@@ -52,7 +52,7 @@ def _column(left: float, new: bool) -> str:
                       color=MUTED, width=1.3)
         body += plus_sign(middle, plus, MUTED)
     body += "".join(_part(x, y, height, kind, new) for kind, y, height in ROWS)
-    name, whose = ("Llama", "today") if new else ("GPT-2", "chapter 11")
+    name, whose = ("Llama", "chapter 12") if new else ("GPT-2", "chapter 11")
     return (body + text(middle, 10, "logits", SMALL, fill=MUTED)
             + text(middle, 454, name, 18, fill=LIT if new else MUTED, font_weight=700)
             + text(middle, 472, whose, SMALL, fill=MUTED))
