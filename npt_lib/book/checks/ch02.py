@@ -135,7 +135,7 @@ EXERCISES = [
         "2.3",
         "Write attend_or_not(q, k, v, mask): the y of masked attention with 1 more in "
         "softmax's denominator. A score of 1000 must not overflow; a NaN in a score that counts "
-        "must come out.",
+        "must show in the output.",
         attend,
         cases=[few, huge, (*qkv(2), some), (*qkv(), some[0]), (*qkv(2, 4), some[:, None]),
                (*broken, some)],
