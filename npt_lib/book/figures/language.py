@@ -46,11 +46,12 @@ def language_model_map(alt: str, *, lit: str = "") -> Picture:
             ((middle, 145), (middle, 123)), ((middle, 91), (middle, 77)),
             ((middle, 45), (middle, 31)), ((middle, 230), (middle, TOP + 1))]
     body += "".join(arrow(*points, color=MUTED, width=1.3) for points in ways)
+    color = MUTED if lit else LIT                  # blue is for what is new
     for norm, height, plus in BRANCHES:
         at = norm + height + (12 if norm > 400 else 8)
         body += arrow((middle, at), (side, at), (side, plus), (middle + 10, plus),
-                      color=LIT, width=2)
-        body += plus_sign(middle, plus)
+                      color=color, width=2)
+        body += plus_sign(middle, plus, color)
         body += _box(norm, height, "Norm", 6, lit)
     body += _attention(372, lit) + _box(254, 32, "Feed-forward", 4, lit)
     body += path(f"M{middle} 254V248", MUTED, 1.3)
