@@ -22,7 +22,8 @@ def many_map(alt: str) -> Picture:
         body += arrow((64, middle), (88, middle), color=MUTED)
         body += panel(90, y, 108, 80, False) + text(144, y + 26, "whole model", SMALL)
         body += text(144, y + 52, "loss, gradient", SMALL, fill=MUTED)
-        body += arrow((200, middle), (228, middle), color=PALETTE[n])
+        body += arrow((200, middle - 9), (228, middle - 9), color=MUTED)       # its gradient
+        body += arrow((228, middle + 9), (200, middle + 9), color=MUTED)       # and the sum, back
         body += panel(346, y, 80, 80, False) + text(386, y + 26, "model", SMALL)
         body += text(386, y + 52, "own rate", SMALL, fill=MUTED)
         body += arrow((428, middle), (450, middle), color=MUTED)
