@@ -71,7 +71,7 @@ class Unembedding(Module):
 
 
 def sinusoidal_positions(n: int, d_model: int) -> Array:
-    """(n, D): sines and cosines of the position, wavelengths from 2 pi to almost 10,000 * 2 pi."""
+    """(n, D): sines and cosines, wavelengths 2 pi to (with many columns) almost 10,000 * 2 pi."""
     n, d_model = check_count("n", n), check_count("d_model", d_model)
     rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)          # (D/2,)
     angles = np.arange(n)[:, None] * rates                            # (n, D/2)
