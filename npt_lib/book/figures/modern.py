@@ -22,7 +22,7 @@ from .svg import (
 
 SECOND = 240                                 # where the second column begins
 OLD = {"norm": ("LayerNorm", 6), "attention": ("Masked self-attention", 3),
-       "inside": ("keys for each head", 3), "feed": ("Feed-forward", 4),
+       "inside": ("keys per head", 3), "feed": ("Feed-forward", 4),
        "embed": ("Embed + position", 5)}
 NEW = {"norm": "RMSNorm", "attention": "Masked self-attention", "inside": "turned, shared keys",
        "feed": "SwiGLU", "embed": "Embed"}
@@ -60,13 +60,16 @@ def _column(left: float, new: bool) -> str:
 
 def _part(x: float, y: float, height: float, kind: str, new: bool) -> str:
     words, chapter = (NEW[kind], 12) if new else OLD[kind]
+    line, right = y + height / 2, x + WIDE - 10
+    if kind == "attention":                  # the number stands in the inner box
+        line, right = y + 41, x + WIDE - 15
+    number = "" if new else numeral(right, line, int(chapter), False)
     if kind != "attention":
-        return (panel(x, y, WIDE, height, new) + wording(x + 11, y + height / 2, words, new)
-                + ("" if new else numeral(x + WIDE - 10, y + height / 2, int(chapter), False)))
+        return panel(x, y, WIDE, height, new) + wording(x + 11, line, words, new) + number
     inner = NEW["inside"] if new else OLD["inside"][0]
     return (panel(x, y, WIDE, height, False) + wording(x + 11, y + 15, words, False, SMALL)
             + panel(x + 8, y + 30, WIDE - 16, 22, new, 5)
-            + wording(x + 15, y + 41, inner, new, SMALL))
+            + wording(x + 15, line, inner, new, SMALL) + number)
 
 
 def shared_keys(kinds: Sequence[tuple[str, int]], n_heads: int, alt: str) -> Picture:
