@@ -59,6 +59,26 @@ def test_what_nobody_used_has_no_gradient():
     assert work(2, "unused") == 2 * [{"extra": True, "rest": True}]
 
 
+class Copies:
+    """The communicator of so many processes that all have the same."""
+
+    def __init__(self, n):
+        self.size = n
+
+    def Allreduce(self, _, values):
+        values *= values.dtype.type(self.size)
+
+
+def test_the_sum_of_many_processes(monkeypatch):
+    """256 of them have a gradient: counted in eight bits, that would be nobody."""
+    monkeypatch.setattr(processes, "in_place", lambda: None)
+    used, unused = npt.Parameter(np.ones(3)), npt.Parameter(np.ones(2))
+    for n in (2, 256, 1000):
+        used.grad = np.arange(3.0)
+        assert np.array_equal(processes.add_up(Copies(n), [unused, used])[1], n * np.arange(3.0))
+        assert processes.add_up(Copies(n), [unused]) == [None]
+
+
 @with_mpi
 def test_a_run_goes_on_with_any_number(tmp_path):
     """Four steps on two processes, then to ten on three: as ten on one, up to the order of sums."""

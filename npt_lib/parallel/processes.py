@@ -152,7 +152,7 @@ def add_up(comm: Any, parameters: list[Parameter]) -> list[Array | None]:
 
     All gradients travel as one array: a message costs time, however short it is.
     """
-    has = np.array([p.grad is not None for p in parameters], np.int8)
+    has = np.array([p.grad is not None for p in parameters], np.int32)
     comm.Allreduce(in_place(), has)
     wanted = [p for p, any_has in zip(parameters, has, strict=True) if any_has]
     if not wanted:
