@@ -65,9 +65,9 @@ def execute(nb, folder: Path) -> None:
 def execute_again(nb, folder: Path) -> None:
     """Run all cells; one whose output varies from run to run keeps what is stored for its code."""
     kept: dict[str, list] = {}
-    outdated = stale(nb)
+    outdated = {cell.id for cell in stale(nb)}
     for cell in nb.cells:
-        if varies(cell) and cell not in outdated and cell.execution_count is not None:
+        if varies(cell) and cell.id not in outdated and cell.execution_count is not None:
             kept.setdefault(cell.source, []).append(cell.outputs)
     execute(nb, folder)
     for cell in nb.cells:

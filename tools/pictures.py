@@ -55,7 +55,7 @@ def looks() -> np.ndarray:
     return q @ k.T / 2
 
 
-def drawn(body: str, alt: str) -> Picture:
+def by_hand(body: str, alt: str) -> Picture:
     """A picture of the one size, drawn by hand."""
     return Picture(body, WIDTH, HEIGHT, alt, scale=1)
 
@@ -71,7 +71,7 @@ def chapter_1() -> Picture:
     for x in (37, 112):
         body += svg.arrow((x, 31), (x + 19, 31), color=blue, width=2)
         body += svg.arrow((x + 19, 77), (x, 77), color=orange, width=2)
-    return drawn(body, "A value goes through a function, and its gradient comes back.")
+    return by_hand(body, "A value goes through a function, and its gradient comes back.")
 
 
 def chapter_2() -> Picture:
@@ -109,7 +109,7 @@ def chapter_6() -> Picture:
         body += svg.rect(x + 7, top - 14, 36, 28, svg.SOFT, rx=6)
         body += svg.rect(x + 7, top - 14, 36, 28, stroke=MUTED, stroke_width=1.3, rx=6)
         body += plus_sign(x + 50, trunk, blue)
-    return drawn(body, "A straight trunk; each sublayer is a branch added to it.")
+    return by_hand(body, "A straight trunk; each sublayer is a branch added to it.")
 
 
 def chapter_7() -> Picture:
@@ -162,7 +162,7 @@ def chapter_11() -> Picture:
         body += svg.rect(x, 40 + 15 * n, 36, 10, svg.SOFT, rx=3)
         body += svg.rect(x - 120 * share - 6, 40 + 15 * n, 120 * share, 10,
                          svg.PALETTE[1], opacity="0.75")
-    return drawn(body, "A text in pieces, and four candidates for the next one.")
+    return by_hand(body, "A text in pieces, and four candidates for the next one.")
 
 
 def chapter_12() -> Picture:
@@ -174,7 +174,7 @@ def chapter_12() -> Picture:
         color = svg.PALETTE[1] if n == 4 else svg.PALETTE[0]
         body += svg.group(svg.arrow((x, y), tip, color=color, width=3),
                           opacity=("0.25", "0.4", "0.6", "0.8", None)[n])
-    return drawn(body, "An arrow, turned a little further at each place of a sentence.")
+    return by_hand(body, "An arrow, turned a little further at each place of a sentence.")
 
 
 def chapter_13() -> Picture:
@@ -187,7 +187,7 @@ def chapter_13() -> Picture:
                              else (svg.SOFT, None))
             body += svg.rect(34 + side * col, 3 + side * row, side - 1.6, side - 1.6, fill,
                              opacity=opacity, rx=2)
-    return drawn(body, "A triangle of tiles: the near ones are read, the far ones left out.")
+    return by_hand(body, "A triangle of tiles: the near ones are read, the far ones left out.")
 
 
 def chapter_14() -> Picture:
@@ -198,7 +198,7 @@ def chapter_14() -> Picture:
         for bit in range(n):
             color = sign if bit == 0 else exponent if bit <= n_exponent else digits
             body += svg.rect(wide * bit, 8 + 33 * row, wide - 1.2, 22, color, opacity="0.65")
-    return drawn(body, "A number in 32 bits, in 16 and in 8.")
+    return by_hand(body, "A number in 32 bits, in 16 and in 8.")
 
 
 def chapter_15() -> Picture:
@@ -215,7 +215,7 @@ def chapter_15() -> Picture:
                      svg.PALETTE[1], 2)
     body += "".join(element("circle", cx=x, cy=y, r=5, fill=svg.PALETTE[0])
                     for x, y in zip(xs, ys, strict=True))
-    return drawn(body, "Six sizes of a model: the larger, the smaller its loss, along a line.")
+    return by_hand(body, "Six sizes of a model: the larger, the smaller its loss, along a line.")
 
 
 def chapter_16() -> Picture:
@@ -229,7 +229,7 @@ def chapter_16() -> Picture:
         body += svg.rect(108, 6 + 24 * n, 54, 19, svg.SOFT, rx=5)
         body += svg.rect(108, 6 + 24 * n, 54, 19, stroke=MUTED, stroke_width=1.3, rx=5)
         body += svg.rect(116, 12.5 + 24 * n, (34, 42, 28, 38)[n], 6, orange, opacity="0.7", rx=2)
-    return drawn(body, "A folder of weights becomes a model.")
+    return by_hand(body, "A folder of weights becomes a model.")
 
 
 def pictures() -> dict[str, Picture]:
