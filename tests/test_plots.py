@@ -545,7 +545,7 @@ def test_the_map_of_chapter_12_sets_two_blocks_side_by_side():
     tree.fromstring(drawn)
     for words in ("LayerNorm", "RMSNorm"):
         assert drawn.count(f">{words}<") == 3
-    for words in ("Feed-forward", "SwiGLU", "keys per head", "turned, shared keys", "Embed"):
+    for words in ("Feed-forward", "SwiGLU", "keys per head", "rotary, shared keys", "Embed"):
         assert drawn.count(f">{words}<") == 1
     assert re.findall(r">([3-6])<", drawn) == list("646365")        # the chapters of the old parts
 

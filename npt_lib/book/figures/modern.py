@@ -24,7 +24,7 @@ SECOND = 240                                 # where the second column begins
 OLD = {"norm": ("LayerNorm", 6), "attention": ("Masked self-attention", 3),
        "inside": ("keys per head", 3), "feed": ("Feed-forward", 4),
        "embed": ("Embed + position", 5)}
-NEW = {"norm": "RMSNorm", "attention": "Masked self-attention", "inside": "turned, shared keys",
+NEW = {"norm": "RMSNorm", "attention": "Masked self-attention", "inside": "rotary, shared keys",
        "feed": "SwiGLU", "embed": "Embed"}
 FRAME = 92, 380                              # top and foot of the frame round a block
 ROWS = [("norm", 44, 28), ("feed", 148, 32), ("norm", 194, 28), ("attention", 256, 58),
