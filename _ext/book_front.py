@@ -28,7 +28,7 @@ WITHIN = ("book/**/*.ipynb", "book/beyond/*.json", "book/beyond/*.npz",
           "examples/to_jax.py", "book/*.md", "book/figures/*", "tools/lab.py",
           "tools/labconfig/*", "npt_lib/**/*.py", "npt_lib/py.typed",
           "npt_lib/book/*.js", "npt_lib/book/*.css",
-          "pyproject.toml", "LICENSE", "LICENSE-TEXT")  # fmt: skip
+          "pyproject.toml", "requirements-beyond.txt", "LICENSE", "LICENSE-TEXT")  # fmt: skip
 README = """# A Transformer from scratch, in NumPy: the notebooks
 
 In this folder, with Python 3.11 or newer:
@@ -37,7 +37,9 @@ In this folder, with Python 3.11 or newer:
     .venv/bin/pip install -r requirements.txt
     .venv/bin/python tools/lab.py
 
-On Windows, `.venv\\Scripts` in place of `.venv/bin`.
+On Windows, `.venv\\Scripts` in place of `.venv/bin`. Chapters 14 to 16 need more:
+
+    .venv/bin/pip install -r requirements-beyond.txt
 """
 
 

@@ -3,6 +3,8 @@
     python -m examples.language_model                     trains, judges and lets it write
     python -m examples.language_model --steps 100         less of it
     python -m examples.language_model --save numpy.npz    keeps the model and its tokenizer
+    python -m examples.language_model --steps 1800 --record book/beyond/language_model.json
+                                                          the longer run that chapter 11 prints
 
 Nothing is downloaded: the text is in the docstrings of the NumPy that is installed. How good the
 model is, held-out docstrings tell, in bits per byte: how many bits a perfect compressor would
@@ -10,11 +12,13 @@ need for each byte of them, if it believed the model. Beside it stand simple gue
 """
 
 import argparse
+import json
 import lzma
 import math
 import time
 import zlib
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +28,7 @@ from npt_lib.tasks import Texts, numpy_documentation
 LENGTH, BATCH, RATE = 128, 16, 4e-3
 PROMPTS = "Return the", "Parameters\n----------\n", ">>> import numpy as np\n>>> a = "
 PRIOR = 0.1                         # added to each count, so that nothing is impossible
+MEMORY = 20                         # bytes that the table that falls back may look at
 
 
 def bits_per_byte(
@@ -44,6 +49,7 @@ def guessers(texts: Texts) -> dict[str, float]:
         "how often each byte comes": by_counts(train, test, 0),
         "the same, after the byte before": by_counts(train, test, 1),
         "after the two before": by_counts(train, test, 2),
+        f"after {MEMORY}, or as many as were met": falling_back(train, test, MEMORY)[-1],
         "zlib": 8 * len(zlib.compress(test, 9)) / len(test),
         "lzma": 8 * len(lzma.compress(test, preset=9)) / len(test),
         "lzma that has read the training text": 8 * (len(
@@ -63,12 +69,35 @@ def by_counts(train: bytes, test: bytes, n_before: int) -> float:
     return nats / math.log(2) / (len(test) - n_before)
 
 
+def falling_back(train: bytes, test: bytes, n_before: int) -> list[float]:
+    """Bits per byte with a memory of 0, 1, … n_before bytes; what was rare asks one byte less.
+
+    Both texts are numbered together: equal contexts have equal numbers, and a byte more makes a
+    number of an earlier number and a byte.
+    """
+    text = np.frombuffer(train + test, np.uint8).astype(np.int64)
+    contexts, met = np.zeros(len(text) + 1, np.int64), np.array([len(train)])
+    first = len(train)                              # the first place that is asked
+    p, found = np.full(len(test), 1 / 256), []
+    for n in range(n_before + 1):
+        places = contexts[:-1] * 256 + text[n:]     # a context of n bytes, and the byte after it
+        _, longer = np.unique(places, return_inverse=True)
+        count = np.bincount(longer[:len(train) - n], minlength=longer.max() + 1)
+        asked = slice(first, None)
+        p = (count[longer[asked]] + 256 * PRIOR * p[-len(longer[asked]):]) / (
+            met[contexts[:-1][asked]] + 256 * PRIOR)
+        found.append(float(-np.log2(p).mean()))
+        contexts, met = longer, count
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.language_model",
                                      description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--merges", type=int, default=768)
     parser.add_argument("--save")
+    parser.add_argument("--record", type=Path, help="a file for what was measured")
     options = parser.parse_args()
 
     texts, rng = numpy_documentation(), np.random.default_rng(0)
@@ -82,12 +111,15 @@ def main() -> None:
     config = npt.gpt_config(len(tokenizer), d_model=128, n_heads=4, d_ff=512, n_layers=4,
                             dropout=0.0, max_len=LENGTH + 1)
     model = npt.GPT(config, rng)
+    waves = npt.sinusoidal_positions(config.max_len, config.d_model) / 8
+    model.embed.positions.table.value = waves.astype(np.float32)      # as in chapter 11
     optimizer, batches = npt.Adam(model.parameters(), RATE), npt.Batches(rows, BATCH, rng)
     began = time.perf_counter()
+    by_step: dict[int, float] = {}
 
     def tell(step: int) -> None:
         loss = npt.evaluate(model, held_out).loss
-        bits = bits_per_byte(loss, texts.test, tokenizer)
+        by_step[step] = bits = bits_per_byte(loss, texts.test, tokenizer)
         print(f"  {bits:5.2f} bits per byte   the model after {step} steps, "
               f"{time.perf_counter() - began:.0f} s")
 
@@ -105,6 +137,11 @@ def main() -> None:
         room = config.max_len - ids.shape[1]
         written = npt.sample(model, ids, room, rng, temperature=0.7, top_p=0.95)
         print(f"{'-' * 70}\n{prompt}{tokenizer.decode(written[0])}")
+    if options.record:
+        train, test = ("\n".join(part).encode() for part in (texts.train, texts.test))
+        record = {"numpy": np.__version__, "model": by_step,
+                  "falls back": falling_back(train, test, MEMORY)}
+        options.record.write_text(json.dumps(record, indent=1) + "\n", "utf8")
     if options.save:
         npt.save(options.save, model, tokenizer)
 

@@ -139,6 +139,8 @@ def copy_weights(theirs: nn.Module, ours: npt.Module) -> None:
 
 def to_pytorch(ours: npt.Transformer) -> Model:
     """PyTorch's twin of a model, in its dtype, with its weights and dropout, in eval mode."""
+    if not isinstance(ours, npt.Transformer):
+        raise ValueError(f"to_pytorch needs a Transformer, got {type(ours).__name__}.")
     model = Model(ours, ours.config.dropout)
     model = model.to(torch.from_numpy(ours.unembed.table.value).dtype)
     copy_weights(model, ours)

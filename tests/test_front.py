@@ -36,8 +36,9 @@ def title(path: Path) -> str:
 
 def minutes(path: Path) -> int:
     """What the chapter's own first cell says."""
-    said = re.search(r"\*\*Time\*\* (?:about )?(\d+ minutes|two hours)", first_cell(path))[1]
-    return 120 if said == "two hours" else int(said.split()[0])
+    times = r"\*\*Time\*\* (?:about )?(\d+ minutes|two hours|an hour and a half)"
+    said = re.search(times, first_cell(path))[1]
+    return {"two hours": 120, "an hour and a half": 90}.get(said) or int(said.split()[0])
 
 
 # the landing page
@@ -85,6 +86,7 @@ def test_its_hours_are_the_chapters():
     assert hours[0] == round(total / 60)
     assert hours[0] == hours[1] + hours[2]
     assert abs(hours[2] - back / 60) <= 0.5
+    assert hours[3] == sum(map(minutes, sorted((BOOK / "beyond").glob("1*.ipynb")))) / 60
 
 
 def test_it_is_clean():
@@ -119,6 +121,20 @@ def test_its_first_word_looks_at_her():
                              ("his red ball", "el gato perdió su pelota roja"),
                              ("her red book", "la gata perdió su libro rojo")]:
         assert f"the cat lost {english}: {spanish}." in change
+
+
+def test_with_his_the_first_word_looks_at_the_end_mark():
+    import numpy as np
+
+    from npt_lib.book.journey import learn, red_balls, travel
+
+    rng = np.random.default_rng(25)
+    task = red_balls(rng)
+    model = learn(task, rng)
+    for whose, looked_at in (("her", "her"), ("his", "<eos>")):
+        trip = travel(model, task, f"the cat lost {whose} red ball")
+        assert trip.source[int(np.argmax(trip.across[0]))] == looked_at
+        assert np.max(trip.across[0]) > 0.6
 
 
 def test_a_remark_is_made_only_where_it_is_true():

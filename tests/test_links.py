@@ -141,6 +141,10 @@ def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
         exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, vars(module))
     assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
     assert len(printed.getvalue().splitlines()) == 2
+    beams = [npt.beam_search(module.model, module.prompt, 6, **ends)[0].tolist()
+             for ends in ({}, {"end_ids": ()})]
+    assert [f"[{', '.join(map(str, ids))}]" for ids in beams] == re.findall(
+        r"writes (?:one at once: )?`(\[.*?\])`", API.split("### What exactly")[1])
     prompt = np.array([[3, 6, 9]])
     old = npt.greedy(module.model, prompt, 6)
     threes = re.search(r"^ids = .*?^npt\.train\(.*?$", block, re.M | re.S)[0]
@@ -160,8 +164,9 @@ def test_the_ready_made_model_learns_what_the_page_says(tmp_path, monkeypatch):
     assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
 
 
-def test_one_part_exchanged_comes_into_every_block():
-    block = re.search(r"## One part exchanged.*?```python\n(.*?)```", API, re.S)[1]
+@pytest.mark.parametrize("title", ["One part exchanged", "A layer of your own"])
+def test_an_exchanged_part_comes_into_every_block(title):
+    block = re.search(rf"## {title}.*?```python\n(.*?)```", API, re.S)[1]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, {})
