@@ -110,10 +110,15 @@ def test_wrong_inputs_are_named(model, call, words):
 
 def test_the_example_counts_bits_right():
     """Four letters, each as often: two bits by frequency, none once the one before is known."""
-    from examples.language_model import bits_per_byte, by_counts
+    from examples.language_model import bits_per_byte, by_counts, falling_back
 
     train, test = b"abcd" * 5000, b"abcd" * 50
     assert by_counts(train, test, 0) == pytest.approx(2, abs=0.01)
     assert by_counts(train, test, 1) == pytest.approx(0, abs=0.02)
+    none, one, two = falling_back(train, test, 2)
+    assert none == pytest.approx(by_counts(train, test, 0), rel=1e-3)   # the first asks as well
+    assert 0 < two < one < 0.02
+    never_met = b"abxd"                 # after x the table knows nothing, and asks how often d comes
+    assert falling_back(train, never_met, 1)[1] > 2
     tokenizer = npt.BytePairTokenizer()
     assert bits_per_byte(np.log(2), ["abc", "dé"], tokenizer) == pytest.approx(1)
