@@ -118,7 +118,7 @@ def test_the_example_counts_bits_right():
     none, one, two = falling_back(train, test, 2)
     assert none == pytest.approx(by_counts(train, test, 0), rel=1e-3)   # the first asks as well
     assert 0 < two < one < 0.02
-    never_met = b"abxd"                 # after x the table knows nothing, and asks how often d comes
+    never_met = b"abxd"                 # after x, only how often d comes is known
     assert falling_back(train, never_met, 1)[1] > 2
     tokenizer = npt.BytePairTokenizer()
     assert bits_per_byte(np.log(2), ["abc", "dé"], tokenizer) == pytest.approx(1)
