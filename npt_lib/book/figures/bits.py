@@ -85,8 +85,9 @@ def float16_window(counts: Mapping[int, int], scale: int) -> tuple[Picture, str]
     body += path(f"M0 {FOOT}H{CANVAS}", LINE, 1.2)
     for power in (-40, -25, -14, 0, 16):
         body += path(f"M{_x(power):.1f} {FOOT}v5", INK, 1.2)
-        body += text(_x(power), FOOT + 18, f"2{raised(power)}", FONT)
-    body += text(CANVAS / 2, FOOT + 42, "size of a gradient, times the scale", FONT, fill=MUTED)
+        body += text(_x(power), FOOT + 18, str(power).replace("-", "−"), FONT)
+    body += text(CANVAS / 2, FOOT + 42, "a gradient, times the scale: as a power of 2", FONT,
+                 fill=MUTED)
     return Picture(body, CANVAS, FOOT + 54, words), words
 
 

@@ -34,7 +34,7 @@ def files_map(alt: str) -> Picture:
         end = 41 if n == 0 else 103 if n == 1 else 196
         body += arrow((197, y + 21), (322, end if n < 2 else end + 14 * (n - 2)), color=LIT,
                       width=1.8)
-        body += text(206, y + 8, what, SMALL, "start", MUTED)
+        body += text(206, y + (34 if n == 3 else 7), what, FONT, "start", MUTED)
     for y, height, words in ((20, 42, "gpt_config"), (82, 42, "GPT"), (175, 56, "its tokenizer")):
         body += panel(324, y, 196, height, False) + wording(338, y + height / 2, words, False, FONT)
         body += numeral(508, y + height / 2, 11, False)
@@ -53,7 +53,7 @@ def file_strip(segments: Sequence[tuple[str, int]], lit: int, words: Sequence[st
     body, x = "", 0.0
     for n, width in enumerate(widths):
         body += rect(x, 8, width, 34, LIT if n == lit else PALETTE[n % 2 * 5],
-                     fill_opacity="0.75" if n == lit else "0.16")
+                     fill_opacity="0.75" if n == lit else ("0.14", "0.42")[n % 2])
         if n == lit:
             body += rect(x, 8, max(width, 2), 34, stroke=LIT, stroke_width=2)
             at, wide = x + width / 2, 1.15 * text_width(segments[n][0], 17)       # bold
@@ -75,11 +75,11 @@ def parting(names: Sequence[str], values: Sequence[float], limit: float) -> Pict
     values are shares of the largest; what is below a millionth is drawn as rounding.
     """
     first = next((n for n, value in enumerate(values) if value > limit), None)
-    body = text(FIRST_BAR, 8, "rounding", SMALL, "start", MUTED)
+    body = text(FIRST_BAR, 8, "rounding", FONT, "start", MUTED)
     for power in (-4, -2, 0):
         x = _length(10.0**power)
         body += rect(FIRST_BAR + x, 20, 1, 24 * len(names) + 4, LINE)
-        body += text(FIRST_BAR + x, 8, f"1e{power}".replace("-", "−") if power else "1", SMALL,
+        body += text(FIRST_BAR + x, 8, f"1e{power}".replace("-", "−") if power else "1", FONT,
                      fill=MUTED)
     for n, (name, value) in enumerate(zip(names, values, strict=True)):
         y, color = 36 + 24 * n, PALETTE[1] if n == first else PALETTE[0]

@@ -1,5 +1,8 @@
 """Multi-head attention as one picture: every head a colour, every shape beside its step."""
 
+import re
+
+from .map_parts import SMALL
 from .svg import FONT, INK, MUTED, PALETTE, SOFT, Picture, arrow, path, rect, text
 
 N_HEADS, MIDDLE, STRIPE = 4, 174, 16
@@ -53,4 +56,6 @@ def _head(i: int, x: float) -> str:
 
 def _step(y: float, words: str) -> str:
     shape = words.startswith("(")
-    return text(354, y, words, FONT, "start", INK if shape else MUTED, mono=shape)
+    drawn = text(354, y, words, FONT, "start", INK if shape else MUTED, mono=shape)
+    below = rf'W<tspan dy="4" font-size="{SMALL}">\1</tspan><tspan dy="-4">\2</tspan>'
+    return re.sub(r"W_(\w)(.?)", below, drawn)

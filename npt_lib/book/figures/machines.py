@@ -18,16 +18,16 @@ def many_map(alt: str) -> Picture:
         y = 34 + HIGH * n
         middle = y + 40
         body += rect(0, y + 16, 62, 48, PALETTE[n], rx=5, fill_opacity="0.3")
-        body += text(31, middle, "rows", SMALL)
+        body += text(31, middle, "rows")
         body += arrow((64, middle), (88, middle), color=MUTED)
-        body += panel(90, y, 108, 80, False) + text(144, y + 26, "whole model", SMALL)
-        body += text(144, y + 52, "loss, gradient", SMALL, fill=MUTED)
+        body += panel(90, y, 108, 80, False) + text(144, y + 26, "whole model")
+        body += text(144, y + 52, "gradient", fill=MUTED)
         body += arrow((200, middle - 9), (228, middle - 9), color=MUTED)       # its gradient
         body += arrow((228, middle + 9), (200, middle + 9), color=MUTED)       # and the sum, back
-        body += panel(346, y, 80, 80, False) + text(386, y + 26, "model", SMALL)
-        body += text(386, y + 52, "own rate", SMALL, fill=MUTED)
+        body += panel(346, y, 80, 80, False) + text(386, y + 26, "model")
+        body += text(386, y + 52, "own rate", fill=MUTED)
         body += arrow((428, middle), (450, middle), color=MUTED)
-        body += rect(454, y + 18, 62, 44, stroke=LINE, rx=5) + text(485, middle, "result", SMALL)
+        body += rect(454, y + 18, 62, 44, stroke=LINE, rx=5) + text(485, middle, "result")
     foot = 34 + HIGH * (MACHINES - 1) + 80
     body += panel(230, 34, 62, foot - 34, True)
     center = 34 + (foot - 34) / 2
@@ -80,7 +80,7 @@ def _arrows(places, wide: float, box: float, moved: dict[int, int]) -> str:
         a, b = places[(p + 1) % P]
         x0, y0, x1, y1 = x + wide / 2, y + box / 2, a + wide / 2, b + box / 2
         ux, uy = x1 - x0, y1 - y0
-        color = PALETTE[1] if p in moved else LINE
+        color = PALETTE[1] if p in moved else MUTED
         start, stop = _edge(ux, uy, wide, box + 8), _edge(ux, uy, wide, box + 8)
         drawn += arrow((x0 + start * ux, y0 + start * uy), (x1 - stop * ux, y1 - stop * uy),
                        color=color, width=2.4 if p in moved else 1.5)

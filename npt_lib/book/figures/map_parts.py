@@ -50,7 +50,9 @@ def panel(x: float, y: float, width: float, height: float, lit: bool, radius: fl
                    stroke_width=2 if lit else 1.3, rx=radius))
 
 
-def wording(x: float, y: float, words: str, lit: bool, size: float = 14.5) -> str:
+def wording(x: float, y: float, words: str, lit: bool, size: float | None = None) -> str:
+    """A box's words; long ones are smaller, and leave room for the numeral."""
+    size = size or (SMALL if len(words) > 15 else 14.5)
     return text(x, y, words, size, "start", fill=LIT if lit else INK)
 
 
@@ -177,4 +179,4 @@ def gradients() -> list[Part]:
                    (113, ENCODER_TOP - 25), (113, ENCODER_TOP - 11)))
     return [Part(10, lambda lit: group("".join(
         arrow(*points, color=BACK, width=1.8 if lit else 1.3, dash="4 3") for points in beside),
-        opacity=None if lit else "0.5"), also=9)]
+        opacity=None if lit else "0.8"), also=9)]
