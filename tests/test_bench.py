@@ -293,7 +293,7 @@ def test_a_part_of_the_numbers_is_a_part_of_the_report():
     assert re.findall(r"^## (.*)", report(some), re.M) == ["What was measured", "Memory"]
 
 
-@pytest.mark.parametrize("folder", ["report", "first_edition"])
+@pytest.mark.parametrize("folder", ["report", "forms", "first_edition"])
 def test_stored_reports_are_those_of_their_numbers(folder):
     stored = ROOT / "benchmarks" / folder
     assert report(json.loads((stored / "results.json").read_text("utf8"))) == \
@@ -319,6 +319,33 @@ def test_the_gains_that_the_page_tells_are_those_of_the_record():
     assert len(told) >= 15
     for name, words in told:
         assert re.findall(r"\*\*(\d+\.\d) times\*\*", words) == [f"{gain(GAINS[name]):.1f}"], name
+
+
+def test_the_numbers_with_a_dagger_are_those_of_their_record():
+    stored = json.loads((ROOT / "benchmarks" / "forms" / "results.json").read_text("utf8"))
+    machine = ("Processor", "Cores", "NumPy", "BLAS", "PyTorch")
+    assert [stored["machine"][x] for x in machine] == [RECORD["machine"][x] for x in machine]
+    assert int(stored["machine"]["Load by others"].split("%")[0]) <= 5
+    pairs = {form["name"]: form for form in stored["forms"]}
+
+    def took(name, digits):
+        """The middle times, in milliseconds: after, before."""
+        return tuple(f"{1e3 * np.median(pairs[name][when]):.{digits}f}"
+                     for when in ("after", "before"))
+
+    small, medium = (took(f"layer norm's way back, {size}", n)
+                     for size, n in (("SMALL", 2), ("MEDIUM", 1)))
+    for words in ("{} ms of {}.†".format(*took("a step of TINY", 2)),
+                  "took {} ms in place of {}.† The".format(*took("np.where", 2)),
+                  "product took {} ms:†".format(*took("ReLU backward", 2)),
+                  "took {} ms in place of {},† 1.1 times".format(*took("Adam, its bias", 1)),
+                  "nothing: {} ms in place of {},†".format(*took("Adam, in place", 1)),
+                  "*longer*: {} ms in place of {} at".format(*small),
+                  "and {} in place of {} at MEDIUM.†".format(*medium)):
+        assert words in FAST.replace("\n", " "), words
+    assert f"{gain(pairs['Adam, its bias']):.1f}" == "1.1"
+    rounds = np.divide(pairs["Adam, in place"]["before"], pairs["Adam, in place"]["after"])
+    assert rounds.min() < 1 < rounds.max()
 
 
 def test_what_the_page_says_that_a_form_saves_is_what_it_saved():
