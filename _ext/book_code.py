@@ -2,7 +2,7 @@
 
 A line that may be too long for a phone is an element that knows its indentation; the style sheet
 does the rest. Brackets, commas and dots are places to break, so that no name is cut. What a reader
-copies stays what stands in the notebook.
+copies stays what stands in the notebook. On paper, only code of more than LONG lines may break.
 """
 
 import re
@@ -11,6 +11,7 @@ from pygments.formatters import HtmlFormatter
 from sphinx.highlighting import PygmentsBridge
 
 SHORT = 30                              # letters that fit on every page
+LONG = 16                               # lines
 TAG = re.compile(r"<[^>]*>")
 OPENED = re.compile(r'(<span class="p">[^<]*[(\[{,])(?=</span>)')
 DOT = re.compile(r'(?=<span class="o">\.</span>)')
@@ -30,8 +31,10 @@ class Formatter(HtmlFormatter):
     """Pygments' own, with lines that break well."""
 
     def wrap(self, source):
-        return super().wrap((is_code, hanging(line) if is_code else line)
-                            for is_code, line in source)
+        lines = [(is_code, hanging(line) if is_code else line) for is_code, line in source]
+        if len(lines) > LONG:
+            lines[0] = lines[0][0], '<span class="npt-long"></span>' + lines[0][1]
+        return super().wrap(iter(lines))
 
 
 def setup(app):
