@@ -414,6 +414,36 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     assert re.findall(r"\d+\.\d", again) == [f"{gain(form):.1f}" for form in RECORD["forms"]]
 
 
+def test_the_readme_tells_the_race_as_it_was():
+    words = (ROOT / "README.md").read_text("utf8")
+    by_size = sorted(ratios(RECORD["train"]))
+    assert f"took {by_size[0]} to {by_size[-1]} of PyTorch's time, for four sizes" in words
+
+
+def test_what_else_the_pages_say_of_the_race():
+    train = RECORD["train"]
+    tiny = np.sort(1e3 * np.array(train["TINY"]["seconds"]["npt"]))
+    assert (tiny[:3] < 2.6).all() and (tiny[3:] > 3.2).all() and (tiny[3:] < 3.7).all()
+    assert "three rounds near 2.5 ms, four from 3.3 to 3.6" in FAST
+    assert (np.divide(train["TINY"]["seconds"]["npt-threads"],
+                      train["TINY"]["seconds"]["npt"]) > 1).all()
+    small = {key: milliseconds(train["SMALL"], key) for key in ("npt", "npt-bare", "torch-nn")}
+    assert f"it saved {small['npt-bare'] - small['npt']:.1f} ms" in FAST
+    assert f"{small['torch-nn']:.1f} ms beside our {small['npt']:.1f}" in MEASURED
+    base = train["BASE"]
+    speeds = [f"{base['flops'] / 1e6 / milliseconds(base, key):.0f}"
+              for key in ("torch", "npt-Haswell")]
+    words = re.sub(r"\s+", " ", MEASURED)
+    assert "PyTorch multiplied at {} GFLOP/s, and we, held to the Haswell kernel, at {}.".format(
+        *speeds) in words
+    medium = np.sort(np.divide(*(train["MEDIUM"]["seconds"][key]
+                                 for key in ("npt-Haswell", "torch"))))
+    assert [f"{x:.2f}" for x in (medium[0], medium[-1], medium[1], medium[-2])] == re.findall(
+        r"\d\.\d\d", re.search(r"\(At MEDIUM the rounds.*?\)", words)[0])
+    held = RECORD["attention"]["256"]["bytes"]["torch"] / 2**20
+    assert f"({held:.0f} of PyTorch's are there at 256 positions already" in words
+
+
 def test_the_five_lines_say_what_was_measured():
     words = MEASURED.split("## How it was measured")[0]
     lines = re.findall(r"^\d\. (.*(?:\n(?:   .*)?)*)", words, re.M)

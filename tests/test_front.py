@@ -86,6 +86,9 @@ def test_its_hours_are_the_chapters():
     assert hours[0] == round(total / 60)
     assert hours[0] == hours[1] + hours[2]
     assert abs(hours[2] - back / 60) <= 0.5
+    assert "all exercises take ten hours more" in TEXT            # but those of chapter 1
+    exercises = sum(int(n) for n in re.findall(r"\) \| \d+ \| \d+ \| (\d) \|$", TEACHING, re.M)) - 5
+    assert 10 * exercises / 60 < 10 < 15 * exercises / 60
     assert hours[3] == sum(map(minutes, sorted((BOOK / "beyond").glob("1*.ipynb")))) / 60
 
 
@@ -135,6 +138,20 @@ def test_with_his_the_first_word_looks_at_the_end_mark():
         trip = travel(model, task, f"the cat lost {whose} red ball")
         assert trip.source[int(np.argmax(trip.across[0]))] == looked_at
         assert np.max(trip.across[0]) > 0.6
+
+
+@pytest.mark.long
+def test_most_starts_translate_as_well():
+    import numpy as np
+
+    from npt_lib.book.journey import accuracy, learn, red_balls
+
+    shares = []
+    for start in range(8):
+        rng = np.random.default_rng(start)
+        task = red_balls(rng)
+        shares.append(accuracy(learn(task, rng), task))
+    assert np.mean(np.array(shares) == 1) > 0.5
 
 
 def test_a_remark_is_made_only_where_it_is_true():

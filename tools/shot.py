@@ -1,8 +1,11 @@
 """A picture of a built page, as a reader sees it.
 
     python tools/shot.py book/02_attention.html [--dark] [--width 390] [--out page.png] [--open]
+    python tools/shot.py book/02_attention.html --at look-who-looks-at-whom --width 1360 \\
+        --out book/figures/page.png            the picture that README.md shows
 
-A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels; --open unfolds folds.
+A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels; --open unfolds folds. With
+--at, one window is taken where a section begins, with its answers unfolded.
 """
 
 import argparse
@@ -47,18 +50,37 @@ def shoot(address: str, out: Path, width: int, dark: bool, unfold: bool) -> list
     return written
 
 
+def window(address: str, out: Path, width: int, dark: bool, at: str) -> list[Path]:
+    """One window, as high as a screen, where the section with this id begins."""
+    with browser() as chrome:
+        page = chrome.new_page(viewport={"width": width, "height": 960},
+                               color_scheme="dark" if dark else "light")
+        page.goto(address)
+        page.evaluate("document.querySelectorAll('details:not(.above-input)')"
+                      ".forEach(d => d.open = true)")
+        settle(page)
+        page.evaluate(f"window.scrollTo({{top: document.getElementById('{at}')"
+                      ".getBoundingClientRect().top + window.scrollY - 70, behavior: 'instant'})")
+        page.wait_for_timeout(500)
+        page.screenshot(path=out)
+    return [out]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("page", help="below _build/html, such as book/index.html")
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--out", type=Path, default=Path("page.png"))
+    parser.add_argument("--at", help="the id of a section")
     parser.add_argument("--open", action="store_true", help="unfold what folds")
     parser.add_argument("--site", type=Path, default=SITE, help="a built site elsewhere")
     choice = parser.parse_args()
     with serve(choice.site) as root:
         address = f"{root}/{choice.page}"
-        for name in shoot(address, choice.out, choice.width, choice.dark, choice.open):
+        taken = (window(address, choice.out, choice.width, choice.dark, choice.at) if choice.at else
+                 shoot(address, choice.out, choice.width, choice.dark, choice.open))
+        for name in taken:
             print(name)
 
 
