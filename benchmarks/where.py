@@ -17,10 +17,10 @@ import numpy as np
 
 import npt_lib as npt
 from benchmarks import work
-from benchmarks.flops import training_products
+from benchmarks.flops import flops, training_products
 from benchmarks.forms import once
 from benchmarks.machine import Load, machine
-from benchmarks.with_npt import model_of, written
+from benchmarks.with_npt import model_of, sgemm, written
 from benchmarks.work import SIZES, Size
 
 FOLDER = Path(__file__).parent / "where"
@@ -73,14 +73,15 @@ def measured(runs: dict[str, Run]) -> dict[str, list[float]]:
 
 def everything() -> dict:
     npt.keep_memory()
-    load, found = Load(), {}
+    load, found, peak = Load(), {}, sgemm()(8)[0]
     for name, size in SIZES.items():
         found[name] = {
             "step": measured({"whole": step(size), "products": products(size),
                               "calls": step(least(size))}),
             "writing": measured({"whole": writing(size), "calls": writing(least(size))})}
     here = {key: value for key, value in machine([]).items() if key not in ("PyTorch", "JAX")}
-    return {"machine": here | load.by_others(), "found": found}
+    peak = max(peak, sgemm()(8)[0])                    # before or after, whichever was better
+    return {"machine": here | load.by_others(), "sgemm": peak, "found": found}
 
 
 def table(numbers: dict) -> str:
@@ -91,12 +92,14 @@ def table(numbers: dict) -> str:
                   for kind, parts in kinds.items()}
         s, t = middle["step"], middle["writing"]
         other = 1 - (s["products"] + s["calls"]) / s["whole"]
-        rows.append(f"| {name} | {s['whole']:.3g} ms | {share(s, 'products')} "
+        speed = flops(training_products(SIZES[name])) / 1e6 / s["products"] / numbers["sgemm"]
+        rows.append(f"| {name} | {s['whole']:.3g} ms | {share(s, 'products')} | {speed:.0%} "
                     f"| {share(s, 'calls')} | {other:.0%} "
                     f"| {t['whole']:.3g} ms | {share(t, 'calls')} |")
     return "\n".join([
-        "| size | a step | products | calls | other work on arrays | writing 64 tokens | calls |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |", *rows])
+        "| size | a step | products | of sgemm | calls | other work on arrays "
+        "| writing 64 tokens | calls |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", *rows])
 
 
 def share(middle: dict[str, float], part: str) -> str:
@@ -107,7 +110,8 @@ def report(numbers: dict) -> str:
     here = "\n".join(f"| {key} | {value} |" for key, value in numbers["machine"].items())
     return f"""# Where the time goes
 
-The middle of {ROUNDS} rounds. *Products*: a step's matrix products alone. *Calls*: the same program
+The middle of {ROUNDS} rounds. *Products*: a step's matrix products alone; *of sgemm*: their
+speed, as a share of one large product's, {numbers["sgemm"]:.0f} GFLOP/s. *Calls*: the same program
 on a model with as many blocks and heads, whose arrays hold hardly a number. One sequence is
 written, with a cache.
 

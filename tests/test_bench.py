@@ -14,7 +14,7 @@ import pytest
 
 import npt_lib as npt
 from benchmarks import __main__ as command
-from benchmarks import forms, machine, passes, with_npt, work
+from benchmarks import forms, machine, passes, where, with_npt, work
 from benchmarks.contestants import CONTESTANTS, OTHER_STATE, with_kernel, with_library
 from benchmarks.flops import flops, forward_products, training_products
 from benchmarks.race import (
@@ -300,6 +300,24 @@ def test_stored_reports_are_those_of_their_numbers(folder):
         (stored / "report.md").read_text("utf8")
 
 
+def test_the_stored_profile_is_that_of_its_numbers():
+    stored = ROOT / "benchmarks" / "where"
+    numbers = json.loads((stored / "results.json").read_text("utf8"))
+    assert where.report(numbers) == (stored / "report.md").read_text("utf8")
+    assert int(numbers["machine"]["Load by others"].split("%")[0]) <= 5
+
+
+def test_a_profile_has_the_whole_and_its_parts(monkeypatch):
+    monkeypatch.setattr(where, "TURN", 0.0)
+    monkeypatch.setattr(where, "ROUNDS", 2)
+    small = where.least(TOY)
+    assert (small.n_layers, small.n_heads) == (TOY.n_layers, TOY.n_heads)
+    found = where.measured({"whole": where.step(TOY), "products": where.products(TOY),
+                            "calls": where.step(small)})
+    assert {len(times) for times in found.values()} == {2}
+    assert where.writing(small)().shape == (1, work.N_TOKENS)
+
+
 # what the pages say
 
 RECORD = json.loads((ROOT / "benchmarks" / "report" / "results.json").read_text("utf8"))
@@ -319,6 +337,22 @@ def test_the_gains_that_the_page_tells_are_those_of_the_record():
     assert len(told) >= 15
     for name, words in told:
         assert re.findall(r"\*\*(\d+\.\d) times\*\*", words) == [f"{gain(GAINS[name]):.1f}"], name
+
+
+def test_what_falls_short_is_told_with_its_profile():
+    numbers = json.loads((ROOT / "benchmarks" / "where" / "results.json").read_text("utf8"))
+    rows = {row[0]: row[1:] for row in (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in where.table(numbers).splitlines()[2:])}
+    words = re.sub(r"\s+", " ", MEASURED.split("## Where we fall short")[1])
+    base = RECORD["train"]["BASE"]
+    reached = base["flops"] / 1e6 / milliseconds(base, "npt") / base["peak"]["npt"]
+    assert f"makes {100 * reached:.0f} % of the operations" in words
+    assert f"multiplied at {numbers['sgemm']:.0f} GFLOP/s, half as fast" in words
+    assert f"Nearly all: {rows['TINY'][6]}.".replace("%", " %") in words
+    assert f"the calls take {rows['TINY'][3]}.".replace("%", " %") in words
+    assert "{} are the matrix products, and those run at {} of".format(
+        *rows["BASE"][1:3]).replace("%", " %") in words
 
 
 def test_the_numbers_with_a_dagger_are_those_of_their_record():
