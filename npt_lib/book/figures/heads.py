@@ -2,7 +2,6 @@
 
 import re
 
-from .map_parts import SMALL
 from .svg import FONT, INK, MUTED, PALETTE, SOFT, Picture, arrow, path, rect, text
 
 N_HEADS, MIDDLE, STRIPE = 4, 174, 16
@@ -57,5 +56,5 @@ def _head(i: int, x: float) -> str:
 def _step(y: float, words: str) -> str:
     shape = words.startswith("(")
     drawn = text(354, y, words, FONT, "start", INK if shape else MUTED, mono=shape)
-    below = rf'W<tspan dy="4" font-size="{SMALL}">\1</tspan><tspan dy="-4">\2</tspan>'
-    return re.sub(r"W_(\w)(.?)", below, drawn)
+    below = r'W<tspan dy="4">\1</tspan><tspan dy="-4">\2</tspan>'
+    return re.sub(r"W_(\w)([^<]?)", below, drawn)
