@@ -135,7 +135,7 @@ def attention_in_tiles(
             mix = np.zeros((n, v.shape[-1]), dtype)
             for keys, scores in tiles(t, rows, columns):
                 higher = np.maximum(top, scores.max(axis=-1, keepdims=True))
-                shrink = np.exp(top - higher)             # what was added up was too large by that
+                shrink = np.exp(top - higher)             # the factor of all that is old
                 top = higher
                 scores -= top
                 e = np.exp(scores, out=scores)

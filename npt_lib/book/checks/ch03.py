@@ -169,8 +169,8 @@ EXERCISES = [
     ),
     derive(
         "3.5",
-        "Write look_backward(dy, x): the gradient with respect to x of y = (x @ x.T) @ x, for x of "
-        "shape (B, T, D).",
+        "Write look_backward(dy, x): the gradient with respect to x of "
+        "y = x @ x.swapaxes(-1, -2) @ x, for x of shape (B, T, D).",
         lambda x: x @ turn(x) @ x,
         cases=[(np.array([[[1.0, 0.0], [2.0, 1.0], [0.0, -1.0]]]),),
                (normal(2, 3, 5),), (normal(3, 7, 4),)],
