@@ -481,7 +481,7 @@ def test_what_else_the_pages_say_of_the_race():
     assert [f"{x:.2f}" for x in (medium[0], medium[-1], medium[1], medium[-2])] == re.findall(
         r"\d\.\d\d", re.search(r"\(At MEDIUM the rounds.*?\)", words)[0])
     held = RECORD["attention"]["256"]["bytes"]["torch"] / 2**20
-    assert f"({held:.0f} of PyTorch's are there at 256 positions already" in words
+    assert f"({held:.0f} of PyTorch's are there at 256 positions already, probably" in words
 
 
 def test_the_five_lines_say_what_was_measured():
