@@ -77,13 +77,19 @@ class Grid:
         """Do the column labels need more room than a cell has?"""
         return any(text_width(c) > self.size[0] for c in self.cols)
 
+    @property
+    def slope(self) -> int:
+        """How many degrees column labels are turned: more where columns are narrow."""
+        return 40 if self.size[0] >= 26 else 65
+
     def _left(self) -> float:
         longest = max((text_width(r) for r in self.rows), default=0)
         return round(longest + 10 if longest else 0) + (28 if self.row_title else 0)
 
     def _top(self) -> float:
         longest = max((text_width(c) for c in self.cols), default=0)
-        labels = round(0.64 * longest + 16 if self.steep else 24) if longest else 0
+        up = 0.64 if self.slope == 40 else 0.91                  # the sine of the slope
+        labels = round(up * longest + 16 if self.steep else 24) if longest else 0
         return labels + (24 if self.col_title else 0) + (28 if self.title else 0)
 
     def span(self) -> tuple[float, float]:
@@ -97,7 +103,8 @@ class Grid:
     def picture(self, alt: str) -> Picture:
         """The grid as a figure."""
         (width, height), (left, top) = self.span(), self.corner
-        over = 0.77 * text_width(self.cols[-1]) - 10 if self.steep else 0
+        across = 0.77 if self.slope == 40 else 0.42              # its cosine
+        over = max(across * text_width(self.cols[-1]) - 10, 0) if self.steep else 0
         right = max(width + over, 1.12 * text_width(self.title))
         return Picture(self.body(), left + right, top + height, alt, middle=top + height / 2)
 
@@ -175,7 +182,7 @@ def _labels(grid: Grid) -> str:
     out = [text(x - 8, y + (r + 0.5) * h, label, FONT, "end") for r, label in enumerate(grid.rows)]
     for c, label in enumerate(grid.cols):
         mid = x + (c + 0.5) * w
-        turned = f"rotate(-40 {num(mid)} {num(y - 9)})"
+        turned = f"rotate(-{grid.slope} {num(mid)} {num(y - 9)})"
         out.append(text(mid - 2, y - 13, label, FONT, "start", transform=turned)
                    if grid.steep else text(mid, y - 13, label))
     if grid.row_title:
