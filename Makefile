@@ -6,7 +6,7 @@ PARITY := .venv-parity/.ready
 BENCH  := .venv-bench/.ready
 NEEDED := -r requirements.txt -r requirements-beyond.txt
 AXE    := node_modules/axe-core/axe.min.js
-NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=300
+NBVAL  := --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg --nbval-cell-timeout=900
 PROSE  := *.md *.toml _config.yml Makefile book npt_lib tests tools benchmarks examples _ext _static
 NB     ?=
 ARGS   ?=

@@ -137,7 +137,7 @@ def test_the_way_without_make_is_the_makefiles():
     pytest_line = block.strip().splitlines()[-1]
     nbval = re.findall(r"^NBVAL.*:= (.*)$", MAKEFILE, re.M)[0].split()
     options = set(re.findall(r"--nbval\S*", pytest_line))
-    assert options == set(nbval) - {"--nbval-cell-timeout=300"}
+    assert options == set(nbval) - {"--nbval-cell-timeout=900"}
 
 
 @pytest.mark.parametrize("command", [
