@@ -41,7 +41,7 @@ def attention_at_once(
 ) -> tuple[Array, Backward]:
     """Attention with all scores at once, their weights kept for the way back."""
     scale = 1 / math.sqrt(q.shape[-1])
-    qs = q * scale                                        # mostly fewer than the scores
+    qs = q * scale                                        # q has mostly fewer numbers
     scores = qs @ k.swapaxes(-1, -2)                      # (..., T, S)
     scores, shift_backward = shift(scores) if shift else (scores, same)
     w = softmax_in_place(scores.copy() if shift else scores, mask)
