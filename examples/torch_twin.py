@@ -15,10 +15,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-import torch
-from safetensors import numpy as safetensors
-from torch import Tensor, nn
-from torch.nn import functional as F
+
+try:
+    import torch
+    from safetensors import numpy as safetensors
+    from torch import Tensor, nn
+    from torch.nn import functional as F
+except ImportError:
+    raise ImportError("examples/torch_twin.py needs PyTorch and safetensors: "
+                      "pip install torch safetensors.") from None
 
 from npt_lib.byte_pairs import BytePairTokenizer
 from npt_lib.checkpoint import written_whole

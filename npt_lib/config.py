@@ -90,15 +90,15 @@ class Config:
     # the parts: override one to exchange it everywhere
 
     def make_self_attention(self, rng: Rng) -> Module:
-        """Has forward(x, mask, rng) -> (y, backward); start and step are optional."""
+        """Has forward(x, mask=None, rng=None) -> (y, backward); start and step are optional."""
         return SelfAttention(self.d_model, self.n_heads, rng)
 
     def make_cross_attention(self, rng: Rng) -> Module:
-        """Has forward(x, memory, mask, rng) -> (y, backward); start and step are optional."""
+        """Has forward(x, memory, mask=None, rng=None) -> (y, backward); start, step optional."""
         return CrossAttention(self.d_model, self.n_heads, rng)
 
     def make_feed_forward(self, rng: Rng) -> Module:
-        """Has forward(x, rng) -> (y, backward)."""
+        """Has forward(x, rng=None) -> (y, backward)."""
         return FeedForward(self.d_model, self.d_ff, rng, self.activation)
 
     def make_norm(self) -> Module:
@@ -111,11 +111,11 @@ class Config:
         return self.make_norm() if wanted else None
 
     def make_dropout(self) -> Module:
-        """Has forward(x, rng) -> (y, backward)."""
+        """Has forward(x, rng=None) -> (y, backward)."""
         return Dropout(self.dropout)
 
     def make_positions(self, rng: Rng) -> Module:
-        """Has forward(x, start) -> (y, backward), where start is the first vector's position."""
+        """Has forward(x, start=0) -> (y, backward), where start is the first vector's position."""
         if self.positions == "learned":
             return LearnedPositions(self.max_len, self.d_model, rng)
         return SinusoidalPositions(self.max_len, self.d_model)
