@@ -699,6 +699,7 @@ def test_a_second_ctrl_c_within_a_part_stops_at_once_and_keeps_the_last_checkpoi
         if threading.current_thread() is not threading.main_thread():
             begun.append(None)
             if len(begun) == 17:
+                time.sleep(0.1)           # until the main thread waits: before, it would not wake
                 press_in_the_main_thread()
                 while signal.getsignal(signal.SIGINT) is not handler:    # the first is heard
                     time.sleep(0.001)

@@ -3,11 +3,11 @@
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import cache
-from threading import Lock
+from threading import Barrier, Lock
 from typing import Any
 
 from npt_lib.require import check_count
@@ -27,7 +27,20 @@ def threads(n: int) -> Iterator[None]:
             yield
     else:
         with _single_blas, ThreadPoolExecutor(n) as pool, _work_by(pool):
+            _start(pool, n)
             yield
+
+
+def _start(pool: Executor, n: int) -> None:
+    """Start all threads of a pool before there is work.
+
+    It does not wait at its end for a thread in whose start Ctrl-C came: better that it has no work.
+    """
+    together = Barrier(n)
+    try:
+        wait([pool.submit(together.wait) for _ in range(n)])
+    finally:
+        together.abort()                       # those that still wait for others: they never come
 
 
 def check_threads(name: str, n: int) -> int:
@@ -54,9 +67,11 @@ def each(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
     pool, calls = _crew.get(), list(zip(*items))
     if pool is None or len(calls) < 2:
         return [work(*call) for call in calls]
-    with _work_by(None):                       # work that has parts of its own does them in order
-        jobs = [pool.submit(copy_context().run, work, *call) for call in calls]
+    jobs: list[Future] = []
     try:
+        with _work_by(None):                   # work that has parts of its own does them in order
+            for call in calls:
+                jobs.append(pool.submit(copy_context().run, work, *call))
         wait(jobs)
     finally:                                   # also where Ctrl-C has ended the waiting
         for job in jobs:
