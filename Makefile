@@ -29,7 +29,7 @@ lab: $(READY)   ## open the notebooks in JupyterLab, at the contents page
 
 ## To check
 test: lint $(READY)  ## everything that a change may break: lint, types, unit tests, every notebook
-	$(BIN)/python -m pytest -n 2 --dist=loadfile --no-loadscope-reorder $(NBVAL) tests $(wildcard book/*.ipynb book/*/*.ipynb)
+	$(BIN)/python -m pytest -n 2 --dist=loadfile $(NBVAL) tests $(wildcard book/*.ipynb book/*/*.ipynb)
 lint: $(READY)  ## notebooks in normal form, ruff, mypy, spelling
 	$(BIN)/python tools/nb.py check
 	$(BIN)/ruff check -q .
