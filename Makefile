@@ -35,8 +35,8 @@ lint: $(READY)  ## notebooks in normal form, ruff, mypy, spelling
 	$(BIN)/ruff check -q .
 	$(BIN)/codespell $(PROSE)
 	$(BIN)/mypy
-test-long: $(READY)  ## the tests that train for a minute
-	$(BIN)/python -m pytest -m long tests
+test-long: $(READY)  ## the tests that take long: 20,000 odd inputs, tasks learned
+	$(BIN)/python -m pytest -n 2 -m long tests
 test-pages: $(READY) _build/html/index.html $(AXE)  ## the built pages in a real browser, with no network
 	$(BIN)/python -m pytest -m pages -n 2 tests/pages
 test-lab: $(READY)  ## the notebooks in JupyterLab, in a real browser: links, folds, the contents page

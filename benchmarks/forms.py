@@ -4,6 +4,7 @@ A function makes each pair: two ways to compute the same arrays, on arrays as th
 nothing else is said. Some pairs are no choice between two forms: they show what a page claims.
 """
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,15 +16,19 @@ import numpy as np
 import npt_lib as npt
 from benchmarks import work
 from benchmarks.race import SETTLE
-from benchmarks.with_npt import Job, model_of
+from benchmarks.with_npt import Job, model_of, written
 from benchmarks.work import Array
+from npt_lib.dot_product_attention import attention_at_once
 from npt_lib.layers import softmax_in_place
+from npt_lib.long_attention import attention_in_tiles
 from npt_lib.norm import centred, row_mean
 from npt_lib.optim import STRETCH
+from npt_lib.tasks import number_words
 
 SIZE = work.SIZES["SMALL"]
 D, F, ROWS = SIZE.d_model, SIZE.d_ff, SIZE.batch * SIZE.n_tgt
 N_ADAM = 8_000_000              # numbers that Adam moves: their arrays fit no cache
+N_BATCHES = 20                  # in a pass over numbers in words
 TURN = 0.03                     # seconds that a turn should take
 Run = Callable[[], Any]
 Pair = tuple[Run, Run]
@@ -49,16 +54,27 @@ def precision() -> Pair:
     return lambda: way_and_back(double, x64, dy64), lambda: way_and_back(layer, x, dy)
 
 
+def softmax_over_itself(scores: Array) -> list[Array]:
+    w = scores - scores.max(axis=-1, keepdims=True)
+    np.exp(w, out=w)
+    w /= w.sum(axis=-1, keepdims=True)
+    return [w]
+
+
+def large_softmax() -> Pair:
+    scores = normal(8, SIZE.n_heads, 256, 256)
+
+    def line_by_line() -> list[Array]:
+        shifted = scores - scores.max(axis=-1, keepdims=True)
+        e = np.exp(shifted)
+        return [e / e.sum(axis=-1, keepdims=True)]
+
+    return line_by_line, lambda: softmax_over_itself(scores)
+
+
 def short_softmax() -> Pair:
     scores = normal(SIZE.batch, SIZE.n_heads, SIZE.n_tgt, SIZE.n_src)
-
-    def textbook() -> list[Array]:
-        w = scores - scores.max(axis=-1, keepdims=True)
-        np.exp(w, out=w)
-        w /= w.sum(axis=-1, keepdims=True)
-        return [w]
-
-    return textbook, lambda: [softmax_in_place(scores.copy())]
+    return lambda: softmax_over_itself(scores), lambda: [softmax_in_place(scores.copy())]
 
 
 def bias_gradient() -> Pair:
@@ -66,17 +82,32 @@ def bias_gradient() -> Pair:
     return lambda: [dy.sum(axis=0)], lambda: [np.ones(ROWS, dy.dtype) @ dy]
 
 
+def layer_norm() -> Pair:
+    layer, x, dy = npt.LayerNorm(D), normal(ROWS, D), 2 - normal(ROWS, D)
+    gain, bias = layer.gain.value, layer.bias.value
+
+    def textbook() -> list[Array]:
+        std = np.sqrt(x.var(axis=-1, keepdims=True) + layer.eps)
+        n = (x - x.mean(axis=-1, keepdims=True)) / std
+        dn = dy * gain
+        dx = dn - dn.mean(axis=-1, keepdims=True) - n * (dn * n).mean(axis=-1, keepdims=True)
+        return [n * gain + bias, dx / std, (dy * n).sum(axis=0), dy.sum(axis=0)]
+
+    return textbook, lambda: way_and_back(layer, x, dy)
+
+
 def relu_backward() -> Pair:
     y, dy = np.maximum(normal(ROWS, F), 0), 2 - normal(ROWS, F)
     return lambda: [np.where(y > 0, dy, 0)], lambda: [dy * (y > 0)]
 
 
-def embedding_gradient() -> Pair:
-    layer, dy, ids = npt.Embedding(8000, D, rng()), normal(ROWS, D), rng().integers(8000, size=ROWS)
+def embedding_gradient(n_vocab: int) -> Pair:
+    layer, dy = npt.Embedding(n_vocab, D, rng()), normal(ROWS, D)
+    ids = rng().integers(n_vocab, size=ROWS)
     _, backward = layer.forward(ids)
 
     def by_rows() -> list[Array]:
-        dtable = np.zeros((8000, D), dy.dtype)
+        dtable = np.zeros((n_vocab, D), dy.dtype)
         np.add.at(dtable, ids, dy)
         return [dtable]
 
@@ -110,6 +141,91 @@ def sorted_signs() -> Pair:
         np.where(in_order > 0, dy_so, 0)
 
     return at_random, one_after_the_other
+
+
+def scale() -> Pair:
+    """Queries and keys of 256 positions, heads of 32."""
+    q, k = normal(8, 8, 256, 32), 2 - normal(8, 8, 32, 256)
+    c = np.float32(1 / math.sqrt(32))
+    return lambda: [(q @ k) * c], lambda: [(q * c) @ k]
+
+
+def projections() -> Pair:
+    x, W = normal(ROWS, D), 2 - normal(D, 3 * D)
+    parts = [np.ascontiguousarray(part) for part in np.split(W, 3, axis=1)]
+    return lambda: [x @ part for part in parts], lambda: np.split(x @ W, 3, axis=1)
+
+
+def tiles(n: int) -> Pair:
+    """Attention over n positions, there and back: one table of all weights, or tiles."""
+    q, k, v, dy = work.attention_inputs(n)
+
+    def by(attend: Callable[..., Any]) -> list[Array]:
+        y, backward = attend(q, k, v)
+        return [y, *backward(dy)]
+
+    return lambda: by(attention_at_once), lambda: by(attention_in_tiles)
+
+
+def adam_by_itself() -> Pair:
+    """The parameters of SMALL: each by the formulas of chapter 10, or all as npt.Adam has them."""
+    old, new = ([*model_of(SIZE).parameters().values()] for _ in range(2))
+    grads = [2 - normal(*p.shape) for p in new]
+    for p, grad in zip(new, grads, strict=True):
+        p.grad = grad
+    adam, n_steps = npt.Adam(new, work.LR, work.BETAS, work.EPS), 0
+    means, squares = ([np.zeros_like(p.value) for p in old] for _ in range(2))
+    b1, b2 = work.BETAS
+
+    def textbook() -> list[Array]:
+        nonlocal n_steps
+        n_steps += 1
+        for i, (p, grad) in enumerate(zip(old, grads, strict=True)):
+            means[i] = b1 * means[i] + (1 - b1) * grad
+            squares[i] = b2 * squares[i] + (1 - b2) * grad**2
+            mean, square = means[i] / (1 - b1**n_steps), squares[i] / (1 - b2**n_steps)
+            p.value = p.value - work.LR * mean / (np.sqrt(square) + work.EPS)
+        return [p.value for p in old]
+
+    def library() -> list[Array]:
+        adam.step()
+        return [p.value for p in new]
+
+    return textbook, library
+
+
+def padding() -> Pair:
+    """One pass over numbers in words, which are of many lengths, with a model as SMALL."""
+    task = number_words(rng(), N_BATCHES * SIZE.batch, 1)
+
+    def one_pass(by_length: bool) -> Run:
+        model = npt.Transformer(task.config(d_model=D, n_heads=SIZE.n_heads, d_ff=F,
+                                            n_layers=SIZE.n_layers, dropout=0.0), rng())
+        adam = npt.Adam(model.parameters(), work.LR)
+        batches = npt.Batches(task.arrays(), SIZE.batch, rng(), by_length=by_length,
+                              pad_id=work.PAD)
+
+        def run() -> None:
+            for _, batch in zip(range(N_BATCHES), batches, strict=False):
+                npt.train_step(model, adam, batch, None, label_smoothing=work.SMOOTHING)
+
+        return run
+
+    return one_pass(by_length=False), one_pass(by_length=True)
+
+
+def decoding() -> Pair:
+    """N_TOKENS of one sequence."""
+    model, src = model_of(SIZE), work.batches(SIZE)[0][0][:1]
+
+    def without() -> list[Array]:
+        memory, ids = model.encode(src), np.full((1, 1), work.BOS)
+        for _ in range(work.N_TOKENS):
+            logits = model.decode(ids, memory, src)[:, -1:]
+            ids = np.concatenate([ids, logits.argmax(axis=-1)], axis=1)
+        return [ids[:, 1:]]
+
+    return without, lambda: [written(model, src)]
 
 
 class DividedAdam(npt.Adam):
@@ -206,16 +322,27 @@ def one_sentence() -> Pair:
 
 FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
     "precision of Linear": ("float64", "float32", precision),
+    "dropout": ("float64 uniforms", "npt_lib.Dropout", dropout),
+    "softmax": ("a new array each line", "in place", large_softmax),
     "softmax of short rows": ("the largest of each row, np.sum", "npt_lib's", short_softmax),
     "bias gradient": ("dy.sum(axis=0)", "ones @ dy", bias_gradient),
+    "layer norm": ("mean and var", "npt_lib.LayerNorm", layer_norm),
     "ReLU backward": ("np.where(y > 0, dy, 0)", "dy * (y > 0)", relu_backward),
-    "embedding gradient, 8,000 tokens": ("np.add.at by rows", "npt_lib.Embedding",
-                                         embedding_gradient),
-    "dropout": ("float64 uniforms", "npt_lib.Dropout", dropout),
     "np.where": ("signs at random", "signs in order", sorted_signs),
+    "embedding gradient, vocabulary of 8,000": ("np.add.at by rows", "npt_lib.Embedding",
+                                                partial(embedding_gradient, 8000)),
+    "embedding gradient, vocabulary of 32": ("np.add.at by rows", "npt_lib.Embedding",
+                                             partial(embedding_gradient, 32)),
+    "Adam": ("one parameter at a time", "npt_lib.Adam", adam_by_itself),
     "Adam, its bias": ("both means divided", "one number", partial(adams, DividedAdam, npt.Adam)),
     "Adam, in place": ("npt_lib.Adam", "values changed in place",
                        partial(adams, npt.Adam, AdamInPlace)),
+    "padding": ("batches at random", "by_length", padding),
+    "decoding": ("without a cache", "with a cache", decoding),
+    **{f"attention, {n:,} positions": ("all scores at once", "in tiles", partial(tiles, n))
+       for n in (1280, 2048, 4096)},
+    "scale of attention": ("on the scores", "on the queries", scale),
+    "queries, keys, values": ("three products", "one, split", projections),
     "a step of TINY": ("32 sentences", "one", one_sentence),
 }
 if find_spec("numexpr"):

@@ -16,7 +16,7 @@ from npt_lib.byte_pairs import FIRST, N_BYTES, BytePairTokenizer
 from npt_lib.checkpoint import PathLike, written_whole
 from npt_lib.gpt import GPT, GPT_2, GPTConfig, gpt_config
 from npt_lib.module import Array
-from npt_lib.require import check_path
+from npt_lib.require import check_path, check_rows, described
 from npt_lib.tokenizer import Tokenizer
 
 END = "<|endoftext|>"
@@ -59,6 +59,8 @@ def save_gpt2(folder: PathLike, model: GPT, tokenizer: "GPT2Tokenizer | None" = 
     """Write a GPT, and its tokenizer, as the files that others read; each whole or not at all."""
     check_gpt2("save_gpt2", model)
     c = model.config
+    if tokenizer is not None:
+        check_gpt2_tokenizer(tokenizer, c.n_tgt_vocab)
     said = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
             "vocab_size": c.n_tgt_vocab, "n_embd": c.d_model, "n_head": c.n_heads,
             "n_layer": c.n_layers, "n_positions": c.max_len, "n_inner": c.d_ff,
@@ -82,6 +84,16 @@ def check_gpt2(name: str, model: Any) -> None:
             ) or c.output_bias or c.final_norm is False:
         raise ValueError(f"{name} needs a GPT with gpt_config's choices, got "
                          f"{type(model).__name__} with {c}.")
+
+
+def check_gpt2_tokenizer(tokenizer: Any, n_vocab: int) -> None:
+    """Refuse another tokenizer, and one whose ids are not those of the model's table."""
+    if not isinstance(tokenizer, GPT2Tokenizer):
+        raise ValueError("tokenizer must be a GPT2Tokenizer (GPT2Tokenizer.from_merges makes one), "
+                         f"got {type(tokenizer).__name__}.")
+    if len(tokenizer.vocabulary) != n_vocab:
+        raise ValueError(f"tokenizer must have an id for each of the model's {n_vocab} rows, got "
+                         f"{len(tokenizer.vocabulary)} ids.")
 
 
 def their_name(name: str) -> str:
@@ -119,10 +131,9 @@ class GPT2Tokenizer(Tokenizer):
     pad_id = None
 
     def __init__(self, vocabulary: Mapping[str, int], merges: Iterable[tuple[str, str]]):
-        self.vocabulary, self.pairs = dict(vocabulary), [tuple(pair) for pair in merges]
-        if sorted(self.vocabulary.values()) != list(range(len(self.vocabulary))):
-            raise ValueError(f"{VOCABULARY} must give the ids 0 to {len(self.vocabulary) - 1}, "
-                             "each to one token.")
+        self.vocabulary = checked_vocabulary(vocabulary)
+        self.pairs = [spelled_pair(pair, n + 1) for n, pair in enumerate(
+            check_rows("merges", merges, "pairs of tokens"))]
         byte_of = {letter: b for b, letter in enumerate(LETTERS)}
         ours = {LETTERS[b]: FIRST + b for b in range(N_BYTES)}     # a token's id in the inner one
         joined = []
@@ -231,6 +242,25 @@ def read_bytes(folder: PathLike, name: str) -> bytes:
         raise ValueError(f"a folder of GPT-2 needs {CONFIG}, {WEIGHTS}, {VOCABULARY} and {MERGES}, "
                          f"but {path} is not there.")
     return path.read_bytes()
+
+
+def checked_vocabulary(vocabulary: Any) -> dict[str, int]:
+    """The id of each token, if they are texts, and their ids 0, 1, 2 and so on."""
+    if not isinstance(vocabulary, Mapping) or not all(isinstance(x, str) for x in vocabulary):
+        raise ValueError(f"{VOCABULARY} must give the id of each token, got "
+                         f"{described(vocabulary)}.")
+    ids = list(vocabulary.values())
+    if not all(isinstance(i, int) for i in ids) or sorted(ids) != list(range(len(ids))):
+        raise ValueError(f"{VOCABULARY} must give the ids 0 to {len(ids) - 1}, each to one token.")
+    return dict(vocabulary)
+
+
+def spelled_pair(pair: Any, n: int) -> tuple[str, str]:
+    """The two tokens of the n-th merge."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(
+            isinstance(token, str) for token in pair):
+        raise ValueError(f"merge {n} must be two tokens, got {pair!r}.")
+    return pair[0], pair[1]
 
 
 def read_text(folder: PathLike, name: str) -> str:

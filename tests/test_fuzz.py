@@ -77,6 +77,8 @@ parameters = new(lambda: npt.Linear(3, 2, np.random.default_rng(0)).parameters()
 texts = one_of("abc", "cab", "a b", "red ball", "")
 BYTES = npt.BytePairTokenizer([(4, 5)])
 SPELLED = npt.GPT2Tokenizer.from_merges(BYTES)
+SPELLING = npt.GPT(npt.gpt_config(len(SPELLED), d_model=8, n_heads=2, d_ff=8, n_layers=1),
+                   np.random.default_rng(0))
 LETTERS, WORDS = npt.CharTokenizer("abc "), npt.WordTokenizer(["red", "ball", "a", "b"])
 
 
@@ -183,7 +185,7 @@ CALLS = {
     "GPT2Tokenizer.encode": (SPELLED.encode, dict(text=texts, bos=flag, eos=flag)),
     "GPT2Tokenizer.decode": (SPELLED.decode, dict(ids=ids(9, (4,), (6,)))),
     "save_gpt2": (npt.save_gpt2, dict(
-        folder=one_of("gpt2"), model=one_of(GPT), tokenizer=one_of(None, SPELLED))),
+        folder=one_of("gpt2"), model=one_of(SPELLING), tokenizer=one_of(None, SPELLED))),
     "load_gpt2": (npt.load_gpt2, dict(folder=one_of("none", "gpt2"))),
     "load_tokenizers": (npt.load_tokenizers, dict(path=one_of("none.npz"))),
     "gradient_errors": (npt.gradient_errors, dict(
@@ -212,7 +214,8 @@ CALLS = {
     "gpt_config, GPTConfig": (npt.gpt_config, dict(
         n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share)),
     "modern_config, llama_config, ModernConfig": (
-        lambda llama, **more: (npt.llama_config if llama else npt.modern_config)(**more), dict(
+        lambda llama, **sizes: (npt.llama_config if llama is True else npt.modern_config)(**sizes),
+        dict(
             llama=flag, n_vocab=one_of(9), d_model=one_of(8), n_heads=one_of(2), dropout=share,
             norm=one_of("layer", "rms"), gated=flag, bias=flag, n_kv_heads=one_of(None, 1, 2),
             positions=one_of("learned", "rotary", "relative", "none"))),

@@ -181,6 +181,17 @@ def test_only_gpt_2_becomes_its_files(tmp_path, config):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("other, said", [
+    (npt.BytePairTokenizer(), r"must be a GPT2Tokenizer \(GPT2Tokenizer.from_merges makes one\), "
+                              "got BytePairTokenizer."),
+    (GPT2Tokenizer.from_merges(npt.BytePairTokenizer()), r"each of the model's \d+ rows, got 257")])
+def test_a_tokenizer_that_is_not_the_models_is_refused_before_a_file_is_there(
+        tmp_path, model, other, said):
+    with pytest.raises(ValueError, match=said):
+        save_gpt2(tmp_path / "none", model, other)
+    assert not (tmp_path / "none").exists()
+
+
 def test_an_interruption_leaves_the_old_files(model, folder, monkeypatch):
     before = (folder / "model.safetensors").read_bytes()
     monkeypatch.setattr("os.fsync", lambda number: 1 / 0)
