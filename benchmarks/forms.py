@@ -303,23 +303,6 @@ def fused_norm(size: work.Size) -> Pair:
     return library, fused
 
 
-def one_sentence() -> Pair:
-    """A step of TINY on its batch, and on the first sentence of it."""
-    size = work.SIZES["TINY"]
-    batch = work.batches(size)[0]
-
-    def stepping(*arrays: Array) -> Run:
-        model = model_of(size)
-        adam = npt.Adam(model.parameters(), work.LR)
-
-        def step() -> None:
-            npt.train_step(model, adam, arrays, None, label_smoothing=work.SMOOTHING)
-
-        return step
-
-    return stepping(*batch), stepping(*(x[:1] for x in batch))
-
-
 FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
     "precision of Linear": ("float64", "float32", precision),
     "dropout": ("float64 uniforms", "npt_lib.Dropout", dropout),
@@ -343,7 +326,6 @@ FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
        for n in (1280, 2048, 4096)},
     "scale of attention": ("on the scores", "on the queries", scale),
     "queries, keys, values": ("three products", "one, split", projections),
-    "a step of TINY": ("32 sentences", "one", one_sentence),
 }
 if find_spec("numexpr"):
     FORMS |= {f"layer norm's way back, {name}": ("NumPy", "numexpr",

@@ -66,7 +66,7 @@ def memory(results: Results) -> str:
              for size, held in results["memory"].items() if all(held.values())}    # 0: not known
     return f"""## Memory
 
-The most that five training steps held beyond the start; in small, the ratio to
+By how much a process grew, at most, during five training steps; in small, the ratio to
 {reference(results)}:
 
 {cells_table(results, cells)}"""
@@ -76,7 +76,7 @@ def decoding(results: Results) -> str:
     least = min(part for by_name in results["decode"].values() for numbers in by_name.values()
                 for part in numbers["checked"].values())
     share = "All" if least == 1 else f"At least {least:.1%}"
-    tables = [f"### {heading}\n\n" + ratio_table(results, {
+    tables = [f"**{heading}**\n\n" + ratio_table(results, {
         size: by_name[name] for size, by_name in results["decode"].items()})
         for name, heading in (("one", "One sequence"), ("batch", "A batch at once"))]
     return f"""## Writing 64 tokens
@@ -98,7 +98,7 @@ as ratios to {reference(results)}:
 
 {ratio_table(results, by_n)}
 
-The most memory that this held beyond the start:
+By how much a process grew meanwhile, at most:
 
 {cells_table(results, held)}"""
 

@@ -103,7 +103,7 @@ def table(numbers: dict) -> str:
                     f"| {t['whole']:.3g} ms | {share(t, 'calls')} |")
     return "\n".join([
         "| size | a step | products | of sgemm | calls | other work on arrays "
-        "| writing 64 tokens | calls |",
+        "| writing 64 tokens | its calls |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", *rows])
 
 

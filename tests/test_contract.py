@@ -133,8 +133,17 @@ def test_no_global_random_state(case):
     np.testing.assert_array_equal(np.random.get_state()[1], before)
 
 
+@pytest.fixture(scope="module")
+def all_else_left_alone():
+    """What was there before is not gone through by each collection: that would take a while."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @by_name
-def test_inference_keeps_nothing(case):
+def test_inference_keeps_nothing(case, all_else_left_alone):
     """Calling a module (not forward) leaves no more memory behind than its output."""
     module, inputs = case.make()
     if module is None:

@@ -86,9 +86,12 @@ def test_the_book_goes_there_and_back(path):
 # the pages for looking things up
 
 
-@pytest.mark.parametrize("path", reference.pages(), ids=lambda p: p.name)
+MADE = reference.pages()
+
+
+@pytest.mark.parametrize("path", MADE, ids=lambda p: p.name)
 def test_what_is_made_is_fresh(path):
-    assert path.read_text("utf8") == reference.pages()[path], "python tools/reference.py"
+    assert path.read_text("utf8") == MADE[path], "python tools/reference.py"
 
 
 def test_the_list_of_papers_is_the_bibliography():
