@@ -48,7 +48,8 @@ As ratios to {reference(results)}:
 
 {ratio_table(results, races)}
 
-In milliseconds. In small: how fast a step multiplied, all of its time counted, as a share of sgemm:
+In milliseconds. In small: how fast a step multiplied, all of its time counted, as a share of its own
+BLAS's best, in the rows *sgemm*:
 
 {cells_table(results, {size: shares[size] | peaks[size] for size in races})}"""
 

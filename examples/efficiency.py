@@ -1,11 +1,13 @@
-"""How much faster are two processes? Steps of chapter 11's model, three ways, on this machine.
+"""How much faster are two processes, and why not twice? Steps of chapter 11's model, five ways.
 
-    python -m examples.efficiency              measures (three minutes), stores, and prints
+    python -m examples.efficiency              measures (five minutes), stores, and prints
     python -m examples.efficiency --rounds 2   fewer rounds
     python -m examples.efficiency --table      only prints what is stored
 
 One process with BLAS on one thread; two such processes, which add up their gradients by MPI; and
-one process with BLAS on two threads. All three in every round, one after the other, so that what
+one process with BLAS on two threads. Two more ways say where the time of two processes goes: one
+process with half of the rows and the other core idle; two that each have half of them, and work
+at once without a word to each other. All in every round, one after the other, so that what
 else the machine does meets all of them: only ratios within a round are worth anything. Needs
 mpi4py, and two cores with nothing else running.
 """
@@ -28,19 +30,23 @@ from npt_lib.parallel.processes import Processes, add_up, mpiexec, processes
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "book" / "beyond" / "efficiency.json"
-WAYS = {"one": (1, 1), "two processes": (2, 1), "two threads": (1, 2)}   # processes, BLAS threads
 ROWS, LENGTH, VOCAB = 16, 128, 1027
+# processes, BLAS threads of each, rows of each, whether gradients are added up
+WAYS = {"one": (1, 1, ROWS, False), "two processes": (2, 1, ROWS, True),
+        "two threads": (1, 2, ROWS, False), "half the rows": (1, 1, ROWS // 2, False),
+        "two strangers": (2, 1, ROWS // 2, False)}
 ROUNDS, STEPS = 9, 12
 
 
-def work(n_steps: int) -> None:
+def work(n_steps: int, n_rows: int, adding: bool) -> None:
     """What each process does: some steps to warm up, then steps by the clock."""
+    npt.keep_memory()
     with processes() as comm:
         model = npt.GPT(npt.gpt_config(VOCAB, d_model=128, n_heads=4, d_ff=512, n_layers=4,
                                        dropout=0.0, max_len=LENGTH + 1), np.random.default_rng(0))
-        learner = Processes(model, comm) if comm.size > 1 else model
+        learner = Processes(model, comm) if adding else model
         adam = npt.Adam(model.parameters(), 1e-3)
-        batch = (np.random.default_rng(1).integers(3, VOCAB, (ROWS, LENGTH + 1)),)
+        batch = (np.random.default_rng(1).integers(3, VOCAB, (n_rows, LENGTH + 1)),)
 
         def clocked(do: Any) -> float:
             comm.Barrier()
@@ -58,13 +64,15 @@ def work(n_steps: int) -> None:
                               "parameters": model.n_parameters()}))
 
 
-def measured(n_processes: int, n_threads: int, n_steps: int) -> dict[str, Any]:
+def measured(
+    n_processes: int, n_threads: int, n_rows: int, adding: bool, n_steps: int,
+) -> dict[str, Any]:
     """The median seconds of a step, and of adding up the gradients, in processes of their own."""
     threads = {f"{name}_NUM_THREADS": str(n_threads) for name in ("OPENBLAS", "OMP", "MKL")}
     done = subprocess.run(
         [mpiexec(), "-n", str(n_processes), sys.executable, "-m", "examples.efficiency",
-         "--work", str(n_steps)], capture_output=True, text=True, cwd=ROOT,
-        env=os.environ | threads)
+         "--work", str(n_steps), str(n_rows), str(int(adding))],
+        capture_output=True, text=True, cwd=ROOT, env=os.environ | threads)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout)
@@ -100,10 +108,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--work", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        work(options.work)
+        n_steps, n_rows, adding = options.work
+        work(n_steps, n_rows, bool(adding))
         return
     if not options.table:
         record = rounds(options.rounds, options.steps)

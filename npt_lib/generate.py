@@ -28,7 +28,7 @@ from npt_lib.require import (
 
 
 class DecodingState:
-    """Where a batch of decodings stands: what the blocks keep, the ids so far, the next position.
+    """Where a batch of decodings stands: what the blocks keep, and how many tokens they have read.
 
     caches is a list of anything with ``select``. last (B,) are the ids that step reads first.
     """

@@ -80,7 +80,7 @@ class Int8:
 
 
 def quantize(model: Module) -> Any:
-    """A float32 copy of a model for writing: every matrix is Int8, vectors stay as they are.
+    """A copy of a model for writing, in float32: but every matrix is stored as Int8.
 
     A Linear's weight has a scale for each column, a table (of tokens, of positions) one for each
     row. What shared a parameter shares its Int8. Backward is an error.

@@ -48,7 +48,7 @@ class SGD:
 
 
 class Adam:
-    """Steps of about lr each, whatever a gradient's size: mean of gradients over their spread.
+    """Steps of at most about lr, whatever a gradient's size: its mean over its root mean square.
 
     Both running means start at zero, so they are divided by what they miss (bias correction).
     weight_decay is decoupled (AdamW): it shrinks matrices, never biases, gains or other vectors.

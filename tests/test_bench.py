@@ -347,6 +347,7 @@ def test_what_falls_short_is_told_with_its_profile():
     base = RECORD["train"]["BASE"]
     reached = base["flops"] / 1e6 / milliseconds(base, "npt") / base["peak"]["npt"]
     assert f"makes {100 * reached:.0f} % of the operations" in words
+    assert f"BLAS's best was {PROFILE['sgemm']:.0f} GFLOP/s.)" in words
     assert abs(PROFILE["sgemm"] / base["peak"]["npt"] - 1) < 0.06      # as fast as in the race
     assert f"Nearly all: {rows['TINY'][6]}.".replace("%", " %") in words
     assert f"they take {rows['TINY'][3]}.".replace("%", " %") in words
@@ -385,15 +386,18 @@ def test_the_times_of_forms_are_those_of_the_record():
                          *middle("attention, 1,280 positions", 0)),
                      "it was {} and {}, with rounds on both sides.".format(
                          *middle("attention, 2,048 positions", 0)),
-                     "{} ms for the tiles, {} for the table.".format(
-                         *middle("attention, 4,096 positions", 0))):
+                     "At 4,096 the tiles took {} ms.".format(
+                         middle("attention, 4,096 positions", 0)[0])):
         assert sentence in words, sentence
     assert f"{gain(GAINS['Adam, its bias']):.1f}" == "1.1"
     for name in ("attention, 2,048 positions", "queries, keys, values"):
         rounds = np.divide(GAINS[name]["before"], GAINS[name]["after"])
         assert rounds.min() < 1 < rounds.max()
-    longest = GAINS["attention, 4,096 positions"]
-    assert (np.divide(longest["before"], longest["after"]) < 1).sum() == 1
+    longest = {when: np.array(GAINS["attention, 4,096 positions"][when])
+               for when in ("before", "after")}
+    slow = longest["before"] >= 1.2
+    assert slow.sum() == 5 and len(slow) == 9 and longest["before"][~slow].max() < 0.4
+    assert (abs(longest["before"] / longest["after"] - 1) < 0.15).sum() == 4
 
 
 def test_what_the_page_says_that_a_form_saves_is_what_it_saved():
@@ -406,7 +410,8 @@ def test_what_the_page_says_that_a_form_saves_is_what_it_saved():
     for name, times, uses, saved in rows:
         form = memory if name == "memory that stays" else GAINS[names.get(name, name)]
         less = np.median(form["before"]) - np.median(form["after"])
-        assert (times, saved) == (f"{gain(form):.1f}", f"{1e3 * int(uses) * less:.1f}"), name
+        exact = 1e3 * int(uses) * less
+        assert (times, saved) == (f"{gain(form):.1f}", f"{exact:.{1 if exact > 0.1 else 2}f}"), name
 
 
 def ratios(by_size, key="npt", to="torch"):
@@ -492,7 +497,8 @@ def test_the_five_lines_say_what_was_measured():
     assert always_faster == [("TINY", "jax"), ("BASE", "jax")]
     jax = ratios(RECORD["train"], "jax")
     assert 0.9 < np.median(np.divide(seconds["TINY"]["npt"], seconds["TINY"]["jax"])) < 1.1
-    assert re.findall(r"\d\.\d\d", training) == [*by_size, jax[0], jax[-1]]
+    threads = ratios(RECORD["train"], "npt-threads")[2]
+    assert re.findall(r"\d\.\d\d", training) == [*by_size, threads, jax[0], jax[-1]]
     rounds = {size: np.divide(by["npt"], by["torch"]) for size, by in seconds.items()}
     assert (rounds["TINY"] > 1).sum() == 1 and f"{max(rounds['SMALL']):.2f}" == "1.00"
     assert max(rounds["MEDIUM"]) < 1 and max(rounds["BASE"]) < 1
@@ -508,15 +514,21 @@ def test_the_five_lines_say_what_was_measured():
                 numbers["seconds"]["npt"], numbers["seconds"]["torch"])) < 1 < max(r)}
     assert both == {"one, TINY", "one, SMALL", "batch, SMALL"}
     assert f"about {float(ratios(one, to='jax')[0]):.0f} times as fast as we were" in writing
+    unclear = {f"{name}, {size}" for name, races in (("one", one), ("batch", batch))
+               for size, by in races.items() if min(np.divide(
+                   by["seconds"]["npt"], by["seconds"]["jax"])) < 0.995}
+    assert unclear == {"batch, MEDIUM"}
     longest = {"4096": RECORD["attention"]["4096"]}
     assert re.findall(r"\d\.\d\d", attention) == ratios(longest) + ratios(longest, "textbook")
     assert re.findall(r"([\d,]+) MiB", attention) == [
         f"{longest['4096']['bytes'][key] / 2**20:,.0f}" for key in ("npt", "torch", "textbook")]
     assert not re.findall(r"\d\.\d\d", another)
     answer = words.split("<summary>Look</summary>")[1]
-    assert [int(n) for n in re.findall(r"\b\d{2,3}\b", answer)] == [
+    rounds = RECORD["attention"]["2048"]["seconds"]["npt"]
+    assert [int(n) for n in re.findall(r"(?<!,)\b\d{2,3}\b", answer)] == [
         round(milliseconds(RECORD["attention"][n], key))
-        for key in ("npt", "torch") for n in ("2048", "4096")]
+        for key in ("npt", "torch") for n in ("2048", "4096")] + [
+        round(1e3 * x) for x in (min(rounds), max(rounds))]
     assert RECORD["machine"]["npt_lib"] in re.sub(r"\s+", " ", words)
 
 

@@ -638,3 +638,9 @@ def test_gradients_beside_the_range_of_float16():
     assert words == ("Loss scale 2⁰: 20.0% vanish, 20.0% keep fewer bits, "
                      "0.0% become infinite.") == drawn.alt
     assert "40.0% become infinite" in plots.float16_window(counts, 16)[1]
+
+
+def test_names_of_lines_move_apart_as_little_as_can_be():
+    found = plots._apart([0.5, 0.9, 0.52, 0.51], 0.1)
+    np.testing.assert_allclose(found, [0.41, 0.9, 0.61, 0.51])     # a group about its middle
+    np.testing.assert_allclose(plots._apart([0.0, -0.2], 0.1), [0.14, 0.04])

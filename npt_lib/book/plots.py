@@ -9,7 +9,6 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -176,22 +175,41 @@ def power(value: float) -> str:
 
 
 def _name_lines(ax, series: Mapping[str, Sequence[float]]) -> None:
-    """Each name beside the last point of its line, moved apart where two would touch."""
+    """Each name beside the last point of its line; a thin line leads to one that had to move."""
     ends = [(name, line, [v for v in values if np.isfinite(v)][-1])
             for (name, values), line in zip(series.items(), ax.lines, strict=False) if name]
-    ax.get_ylim()                                          # settles the limits
+    right = ax.get_xlim()[1], ax.get_ylim()[1]             # settles the limits
     place = ax.transData + ax.transAxes.inverted()
-    heights = [place.transform((ax.get_xlim()[1], end))[1] for *_, end in ends]
-    for (name, line, _), y in zip(ends, _apart(heights, 0.085), strict=True):
-        ax.annotate(name, (1, y), (6, 0), xycoords="axes fraction", textcoords="offset points",
-                    va="center", color=line.get_color())
+    heights = [place.transform((right[0], end))[1] for *_, end in ends]
+    for (name, line, end), y, moved in zip(ends, heights, _apart(heights, 0.085), strict=True):
+        color = line.get_color()
+        ax.annotate(name, (1, moved), (6, 0), xycoords="axes fraction",
+                    textcoords="offset points", va="center", color=color)
+        if abs(moved - y) > 0.03:
+            last = [x for x, v in zip(line.get_xdata(), line.get_ydata(), strict=True)
+                    if np.isfinite(v)][-1]
+            start = place.transform((last, end))
+            ax.plot((start[0], 1.01), (start[1], moved), transform=ax.transAxes, color=color,
+                    linestyle="-", linewidth=0.8, clip_on=False, zorder=1)
 
 
 def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """The same heights with at least a gap between neighbours."""
-    placed, order = list(heights), sorted(range(len(heights)), key=lambda i: heights[i])
-    for low, high in pairwise(order):
-        placed[high] = max(placed[high], placed[low] + gap)
+    """The same heights with at least a gap between neighbours, moved as little as can be.
+
+    Neighbours that would touch form a group, and a group keeps its middle.
+    """
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    groups: list[tuple[float, int]] = []                   # of each: the sum, the number
+    for i, k in enumerate(order):
+        total, n = heights[k] - i * gap, 1
+        while groups and groups[-1][0] / groups[-1][1] > total / n:
+            more, m = groups.pop()
+            total, n = total + more, n + m
+        groups.append((total, n))
+    lowest = [total / n for total, n in groups for _ in range(n)]
+    placed = list(heights)
+    for i, k in enumerate(order):
+        placed[k] = max(lowest[i], 0.04) + i * gap
     return placed
 
 
