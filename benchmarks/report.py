@@ -48,8 +48,8 @@ As ratios to {reference(results)}:
 
 {ratio_table(results, races)}
 
-In milliseconds. In small: how fast a step multiplied, all of its time counted, as a share of its own
-BLAS's best, in the rows *sgemm*:
+In milliseconds. In small: how fast a step multiplied, all of its time counted, as a share of the
+best of NumPy's BLAS, in the rows *sgemm* (for a held kernel: of that kernel's best):
 
 {cells_table(results, {size: shares[size] | peaks[size] for size in races})}"""
 
@@ -67,8 +67,8 @@ def memory(results: Results) -> str:
              for size, held in results["memory"].items() if all(held.values())}    # 0: not known
     return f"""## Memory
 
-By how much a process grew, at most, during five training steps; in small, the ratio to
-{reference(results)}:
+By how much a process grew, at most, while it built the model and made five steps; in small, the
+ratio to {reference(results)}:
 
 {cells_table(results, cells)}"""
 
@@ -107,18 +107,18 @@ By how much a process grew meanwhile, at most:
 def forms(results: Results) -> str:
     rows = [(f"{form['name']}: `{form['from']}` → `{form['to']}`",
              *(duration(statistics.median(form[when])) for when in ("before", "after")),
-             spread(form["before"], form["after"], gain(form))) for form in results["forms"]]
+             spread(form["before"], form["after"])) for form in results["forms"]]
     return f"""## Each form, before and after
 
-The gain is the time before over the time after, and below it those of single rounds: **over 1 is
-faster**.
+The gain is the time before over the time after, within a round: the middle one, with the least and
+the most below it. **Over 1 is faster**.
 
 {table("form", rows, ("before", "after", "gain"))}"""
 
 
 def gain(form: Results) -> float:
-    """The middle time before over the middle time after."""
-    return statistics.median(form["before"]) / statistics.median(form["after"])
+    """The time before over the time after, in the middle round."""
+    return statistics.median(a / b for a, b in zip(form["before"], form["after"], strict=True))
 
 
 def two_states(results: Results) -> str:
@@ -137,10 +137,10 @@ Time of this state over that of the other:
 {table("work", rows, ("ratio",))}"""
 
 
-def spread(over: Sequence[float], under: Sequence[float], middle: float | None = None) -> str:
-    """The median of the ratios within a round, or another; in small the least and the most."""
+def spread(over: Sequence[float], under: Sequence[float]) -> str:
+    """The median of the ratios within a round; in small the least and the most."""
     ratios = sorted(a / b for a, b in zip(over, under, strict=True))
-    return (f"{statistics.median(ratios) if middle is None else middle:.2f}"
+    return (f"{statistics.median(ratios):.2f}"
             f"<br><small>{ratios[0]:.2f}–{ratios[-1]:.2f}</small>")
 
 

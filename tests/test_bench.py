@@ -347,14 +347,20 @@ def test_what_falls_short_is_told_with_its_profile():
     base = RECORD["train"]["BASE"]
     reached = base["flops"] / 1e6 / milliseconds(base, "npt") / base["peak"]["npt"]
     assert f"makes {100 * reached:.0f} % of the operations" in words
-    assert f"BLAS's best was {PROFILE['sgemm']:.0f} GFLOP/s.)" in words
+    assert f"BLAS's best was {PROFILE['sgemm']:.0f} GFLOP/s." in words
     assert abs(PROFILE["sgemm"] / base["peak"]["npt"] - 1) < 0.06      # as fast as in the race
     assert f"Nearly all: {rows['TINY'][6]}.".replace("%", " %") in words
     assert f"they take {rows['TINY'][3]}.".replace("%", " %") in words
     assert "make up {}, and run at {} of BLAS's best. What remains, {},".format(
         *rows["BASE"][1:3], rows["BASE"][4]).replace("%", " %") in words
-    assert "step at BASE took {} there, {:.0f} in the race".format(
-        rows["BASE"][0], milliseconds(base, "npt")) in words
+    less = {"step": [], "writing": []}
+    for size, kinds in PROFILE["found"].items():
+        raced = {"step": milliseconds(RECORD["train"][size], "npt-keep"),
+                 "writing": milliseconds(RECORD["decode"][size]["one"], "npt")}
+        for kind, ms in raced.items():
+            less[kind].append(100 - 1e5 * np.median(kinds[kind]["whole"]) / ms)
+    assert "steps by {:.0f} to {:.0f} %, the writing of one sequence by {:.0f} to {:.0f} %.".format(
+        *(end(less[kind]) for kind in less for end in (min, max))) in words
     assert f"the fast BLAS reaches only {rows['SMALL'][2]} of its best".replace("%", " %") in words
     shares = re.search(r"At SMALL the other work(.*?)</details>", FAST, re.S)[1]
     assert [f"{n}%" for n in re.findall(r"(\d+) %", shares)] == [
@@ -409,7 +415,7 @@ def test_what_the_page_says_that_a_form_saves_is_what_it_saved():
     memory = {"before": small["-bare"], "after": small[""]}
     for name, times, uses, saved in rows:
         form = memory if name == "memory that stays" else GAINS[names.get(name, name)]
-        less = np.median(form["before"]) - np.median(form["after"])
+        less = np.median(np.subtract(form["before"], form["after"]))
         exact = 1e3 * int(uses) * less
         assert (times, saved) == (f"{gain(form):.1f}", f"{exact:.{1 if exact > 0.1 else 2}f}"), name
 
@@ -424,6 +430,9 @@ def test_the_table_of_savings_says_which_is_the_largest():
     """The page claims that the line which computes nothing saves more than all other rows."""
     first, *others = (float(ms) for ms in re.findall(r"\| \d+ \| ([\d.]+) ms \|$", FAST, re.M))
     assert first > sum(others)
+    small = {key: RECORD["train"]["SMALL"]["seconds"][key] for key in ("npt-bare", "npt")}
+    saved = 1e3 * np.subtract(small["npt-bare"], small["npt"])
+    assert (saved < sum(others)).sum() == 2 and "(in two rounds, a little less)" in FAST
 
 def milliseconds(numbers, key):
     return 1e3 * np.median(numbers["seconds"][key])
@@ -439,24 +448,32 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     assert f"{', '.join([first, *others])} and {last} of PyTorch's time" in FAST
     took = {key: {size: milliseconds(numbers, key) for size, numbers in train.items()}
             for key in ("npt", "npt-bare", "npt-keep", "npt-threads")}
+    rounds = {key: {size: np.divide(numbers["seconds"][key], numbers["seconds"]["npt"])
+                    for size, numbers in train.items()} for key in took}
     words = re.sub(r"\s+", " ", FAST)
     for sentence in (
-            "as fast: {:.1f} ms in place of {:.1f}. Nearly half".format(
+            "**{:.1f} times** as fast: {:.1f} ms in place of {:.1f}. Two fifths".format(
+                np.median(rounds["npt-bare"]["SMALL"]),
                 took["npt"]["SMALL"], took["npt-bare"]["SMALL"]),
-            "TINY's step gained **{:.1f} times**, but MEDIUM's nothing: {:.0f} ms in place of "
-            "{:.0f}".format(took["npt-bare"]["TINY"] / took["npt"]["TINY"],
-                    took["npt"]["MEDIUM"], took["npt-bare"]["MEDIUM"]),
+            "TINY's step gained **{:.1f} times** (in one round it lost), but MEDIUM's nothing: "
+            "{:.0f} ms in place of {:.0f}".format(
+                np.median(rounds["npt-bare"]["TINY"]),
+                took["npt"]["MEDIUM"], took["npt-bare"]["MEDIUM"]),
+            "{:.1f} ms in place of {:.1f}, with rounds on both sides of 1. At TINY".format(
+                took["npt-threads"]["SMALL"], took["npt"]["SMALL"]),
             "{:.0f} ms in place of {:.0f}. So memory".format(
                 took["npt-keep"]["MEDIUM"], took["npt"]["MEDIUM"]),
-            "**{:.1f} times** as fast: {:.0f} ms in place of {:.0f}. At TINY".format(
-                took["npt"]["MEDIUM"] / took["npt-threads"]["MEDIUM"],
+            "**{:.1f} times** as fast: {:.0f} ms in place of {:.0f}. At SMALL".format(
+                np.median(1 / rounds["npt-threads"]["MEDIUM"]),
                 took["npt-threads"]["MEDIUM"], took["npt"]["MEDIUM"]),
             "BASE took {:.0f} ms in place of {:.0f}.".format(
                 took["npt-threads"]["BASE"], took["npt"]["BASE"])):
         assert sentence in words, sentence
-    beside = {size: np.divide(train[size]["seconds"]["npt-threads"], train[size]["seconds"]["npt"])
-              for size in ("TINY", "BASE")}
-    assert min(beside["TINY"]) > 1 and min(beside["BASE"]) > 1
+    threads, bare = rounds["npt-threads"], rounds["npt-bare"]
+    assert min(threads["TINY"]) > 1 and min(threads["BASE"]) > 1
+    assert (bare["TINY"] < 1).sum() == 1
+    for some in (threads["SMALL"], bare["MEDIUM"]):
+        assert min(some) < 1 < max(some)
     for n, share in (("2048", 1 / 2), ("4096", 1 / 6)):
         ours, textbook = (milliseconds(RECORD["attention"][n], key) for key in ("npt", "textbook"))
         assert abs(ours / textbook - share) < 0.03
@@ -476,7 +493,7 @@ def test_what_else_the_pages_say_of_the_race():
     speeds = [f"{base['flops'] / 1e6 / milliseconds(base, key):.0f}"
               for key in ("torch", "npt-Haswell")]
     words = re.sub(r"\s+", " ", MEASURED)
-    assert "PyTorch multiplied at {} GFLOP/s, and we, held to the Haswell kernel, at {}.".format(
+    assert "PyTorch multiplied at {} GFLOP/s, and we, held to the Haswell kernel, at {}:".format(
         *speeds) in words
     overlap = [sorted(train["TINY"]["seconds"][key]) for key in ("npt", "npt-Haswell")]
     assert overlap[0][0] < overlap[1][-1] and overlap[1][0] < overlap[0][-1]
@@ -496,7 +513,7 @@ def test_the_five_lines_say_what_was_measured():
                      if max(np.divide(by[key], by["torch"])) < 1]
     assert always_faster == [("TINY", "jax"), ("BASE", "jax")]
     jax = ratios(RECORD["train"], "jax")
-    assert 0.9 < np.median(np.divide(seconds["TINY"]["npt"], seconds["TINY"]["jax"])) < 1.1
+    assert 1 < np.median(np.divide(seconds["TINY"]["npt"], seconds["TINY"]["jax"])) < 1.2
     threads = ratios(RECORD["train"], "npt-threads")[2]
     assert re.findall(r"\d\.\d\d", training) == [*by_size, threads, jax[0], jax[-1]]
     rounds = {size: np.divide(by["npt"], by["torch"]) for size, by in seconds.items()}
@@ -516,8 +533,8 @@ def test_the_five_lines_say_what_was_measured():
     assert f"about {float(ratios(one, to='jax')[0]):.0f} times as fast as we were" in writing
     unclear = {f"{name}, {size}" for name, races in (("one", one), ("batch", batch))
                for size, by in races.items() if min(np.divide(
-                   by["seconds"]["npt"], by["seconds"]["jax"])) < 0.995}
-    assert unclear == {"batch, MEDIUM"}
+                   by["seconds"]["npt"], by["seconds"]["jax"])) < 1}
+    assert unclear == {"batch, MEDIUM", "one, BASE"}
     longest = {"4096": RECORD["attention"]["4096"]}
     assert re.findall(r"\d\.\d\d", attention) == ratios(longest) + ratios(longest, "textbook")
     assert re.findall(r"([\d,]+) MiB", attention) == [

@@ -126,6 +126,11 @@ def test_an_output_that_varies_is_kept_until_its_code_changes(tmp_path):
     _, fourth = run(path)
     assert fourth.cells[1].outputs != third.cells[1].outputs
 
+    fourth.cells[2].source += "  # below it"
+    path.write_text(nb.dump(fourth), "utf8")
+    _, fifth = run(path)
+    assert fifth.cells[1].outputs != fourth.cells[1].outputs    # all from one run
+
     nb.work(path, "run", fresh=True)
     assert nbformat.read(path, 4).cells[1].outputs != fourth.cells[1].outputs
 

@@ -5,10 +5,10 @@
     python tools/nb.py check [notebook …]              fail unless all are normal, run and clean
 
 Without names: every notebook in book/ and book/solutions/. Running twice gives the same bytes:
-a cell tagged nbval-ignore-output keeps the output it has unless its code, or code above it, has
-changed, or --fresh is given. Normal form includes the guard cell, links that work in any viewer
-(tools/links.py), a bitmap beside each drawing (tools/bitmaps.py), and folds: what the site hides,
-JupyterLab folds too.
+a cell tagged nbval-ignore-output keeps the output it has, unless code of its notebook has changed
+or --fresh is given; so all that is kept comes from one run. Normal form includes the guard cell,
+links that work in any viewer (tools/links.py), a bitmap beside each drawing (tools/bitmaps.py),
+and folds: what the site hides, JupyterLab folds too.
 """
 
 import hashlib
@@ -85,10 +85,9 @@ def changed(cell) -> bool:
 
 
 def stale(nb) -> list:
-    """The cells that vary whose code, or code above them, is another than when they were run."""
+    """The cells that vary, if any code is another than when they were run: all from one run."""
     code = [cell for cell in nb.cells if cell.cell_type == "code" and not is_guard(cell.source)]
-    first = next((n for n, cell in enumerate(code) if changed(cell)), len(code))
-    return [cell for cell in code[first:] if varies(cell)]
+    return [cell for cell in code if varies(cell)] if any(map(changed, code)) else []
 
 
 def forget(nb) -> None:
