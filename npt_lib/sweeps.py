@@ -3,6 +3,7 @@
 Needs Dask, as long as a run is not stored yet: pip install "npt-lib[sweeps]".
 """
 
+import asyncio
 import hashlib
 import importlib
 import inspect
@@ -130,7 +131,23 @@ def workers(
                 n_workers=n, threads_per_worker=1, processes=check_flag("processes", processes),
                 memory_limit=0, silence_logs=logging.CRITICAL, scheduler_kwargs=NO_PAGES) as own,
               distributed.Client(own, set_as_default=False) as client):
+            client.run_on_scheduler(_drop_late_waits)
+            client.run(_drop_late_waits)
             yield client
+
+
+def _drop_late_waits() -> None:
+    """Called on an event loop: it says nothing of a wait that ran out when nobody waits any more.
+
+    Dask's senders wait with a time limit, over and over. Where the limit falls together with the
+    end of the cluster, asyncio would report a TimeoutError that nobody asked for.
+    """
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not ("never retrieved" in context.get("message", "")
+                and isinstance(context.get("exception"), TimeoutError)):
+            loop.default_exception_handler(context)
+
+    asyncio.get_running_loop().set_exception_handler(report)
 
 
 def needs_dask() -> Any:

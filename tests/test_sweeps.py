@@ -1,5 +1,6 @@
 """Sweeps by Dask: every run once, stored whole; failures told; halving keeps the best."""
 
+import asyncio
 import json
 import os
 import sys
@@ -241,3 +242,25 @@ def test_what_is_stored_says_what_the_page_says():
     table = 515 * np.array(sorted({r["width"] for r in last}))
     assert table[0] > sizes[0] and -line(sizes + table, mean)[0] > alphas[0]
     assert 1.8 < sizes[-1] / sizes[0] / ((sizes + table)[-1] / (sizes + table)[0]) < 2.2
+
+
+@pytest.mark.parametrize("error, told", [(TimeoutError("Timeout"), 0), (OSError("lost"), 1)])
+def test_a_wait_that_runs_out_at_the_end_is_not_reported(caplog, error, told):
+    pytest.importorskip("distributed")
+    with workers(n_workers=1, processes=False) as client:
+        loop = client.loop.asyncio_loop
+    late = loop.create_future()                 # as Dask's sender leaves one behind
+    late.set_exception(error)
+    del late
+    assert [r.name for r in caplog.records].count("asyncio") == told
+
+
+def test_worker_processes_do_not_report_it_either():
+    pytest.importorskip("distributed")
+    with workers(n_workers=1) as client:
+        (handler,) = client.run(_handler_of_the_loop).values()
+    assert "_drop_late_waits" in handler
+
+
+def _handler_of_the_loop():
+    return asyncio.get_running_loop().get_exception_handler().__qualname__
