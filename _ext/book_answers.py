@@ -27,6 +27,7 @@ STUB = re.compile(r'^check\("(\d+\.\d+)",', re.M)
 WORD = 0xFFFFFFFF
 EXAMPLES = {"a tuple": "a tuple, such as (2, 3)", "a number": "a number",
             "True or False": "True or False", "a word": "a word"}
+MORE = "14", "15", "16"         # chapters that need requirements-beyond.txt
 
 
 def fnv(text: str) -> int:
@@ -125,9 +126,10 @@ def where(app, docname: str) -> str:
                 f'open it in Colab</a> or <a href="https://mybinder.org/v2/gh/{slug}/{branch}'
                 f'?urlpath=lab/tree/{name}">in Binder</a>.</p>')
     up = "../" * app.builder.get_target_uri(docname).count("/")
+    more = " -r requirements-beyond.txt" if Path(docname).name[:2] in MORE else ""
     return ('<details class="npt-where"><summary>Write and check it in the notebook</summary>'
             f'<p>Download <a href="{up}notebooks.zip">the notebooks</a>, unpack them, and in '
-            "their folder run:</p><pre>pip install -r requirements.txt\n"
+            f"their folder run:</p><pre>pip install -r requirements.txt{more}\n"
             f"jupyter lab {name}</pre></details>")
 
 

@@ -25,7 +25,7 @@ ARCHIVE, FOLDER = "notebooks.zip", "transformer-from-scratch"
 TO_RUN = ("numpy", "matplotlib", "ipywidgets", "anywidget", "tqdm", "jupyterlab")
 WITHIN = ("book/**/*.ipynb", "book/beyond/*.json", "book/beyond/*.npz",
           "book/beyond/from_torch/*",
-          "examples/to_jax.py", "book/*.md", "book/figures/*", "tools/lab.py",
+          "examples/*.py", "book/*.md", "book/figures/*", "tools/lab.py",
           "tools/labconfig/*", "npt_lib/**/*.py", "npt_lib/py.typed",
           "npt_lib/book/*.js", "npt_lib/book/*.css",
           "pyproject.toml", "requirements-beyond.txt", "LICENSE", "LICENSE-TEXT")  # fmt: skip

@@ -7,9 +7,10 @@
 One process with BLAS on one thread; two such processes, which add up their gradients by MPI; and
 one process with BLAS on two threads. Two more ways say where the time of two processes goes: one
 process with half of the rows and the other core idle; two that each have half of them, and work
-at once without a word to each other. All in every round, one after the other, so that what
-else the machine does meets all of them: only ratios within a round are worth anything. Needs
-mpi4py, and two cores with nothing else running.
+at once, but exchange no data. Two processes start each step together, and its time ends with the
+slower one. All ways in every round, one after the other, so that what else the machine does meets
+all of them: only comparisons within a round are worth anything. Needs mpi4py, and two cores with
+nothing else running.
 """
 
 import argparse

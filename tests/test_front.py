@@ -236,9 +236,9 @@ def test_the_archive_is_whole_and_the_same_each_time(extension, tmp_path):
     notebooks = {p.relative_to(ROOT).as_posix() for p in BOOK.rglob("*.ipynb")
                  if ".ipynb_checkpoints" not in p.parts}
     library = {p.relative_to(ROOT).as_posix() for p in (ROOT / "npt_lib").rglob("*.py")}
-    read = {"examples/to_jax.py",                              # by chapters 12, 15 and 16
+    read = {*(p.relative_to(ROOT).as_posix() for p in (ROOT / "examples").glob("*.py")),
             *(f"book/beyond/{name}.json" for name in (
-                "modern_parts", "scaling_law", "efficiency")),
+                "modern_parts", "scaling_law", "efficiency", "language_model")),
             *(f"book/beyond/from_torch/{name}" for name in (
                 "config.json", "model.safetensors", "vocab.json", "merges.txt", "told.json",
                 "told.safetensors")),

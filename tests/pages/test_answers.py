@@ -1,5 +1,6 @@
 """Exercises in the page say what `check` says, and nothing before."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -130,3 +131,14 @@ def test_it_works_on_a_built_page(page, root):
     where = page.locator("details.npt-where").first
     where.locator("summary").click()
     assert "jupyter lab book/02_attention.ipynb" in where.inner_text()
+    assert "requirements-beyond" not in where.inner_text()
+
+
+@pytest.mark.parametrize("chapter", sorted((ROOT / "book" / "beyond").glob("*.ipynb")),
+                         ids=lambda path: path.stem)
+def test_the_box_of_a_chapter_installs_what_the_chapter_imports(page, root, chapter):
+    page.goto(f"{root}/book/beyond/{chapter.stem}.html")
+    needs = re.search(r"ml_dtypes|npt-lib\[|mpiexec|safetensors",
+                      chapter.read_text("utf8"))
+    more = "requirements-beyond.txt" in page.locator("details.npt-where").first.text_content()
+    assert more == bool(needs)
