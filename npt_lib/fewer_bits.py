@@ -153,7 +153,7 @@ class MixedPrecision:
     masters. With grow_after, the scale is halved and the way back is gone again where a gradient
     has become infinite or NaN; after so many passes in a row without that it doubles. masters
     False rounds the model's own values, too. ``train`` refuses both with n_threads or comm, and
-    saves none of it: save learner.model. Built in chapter 14.
+    a path: save learner.model. Built in chapter 14.
     """
 
     def __init__(self, model: Any, to: str = "float16", scale: float = 1.0,

@@ -43,7 +43,7 @@ def numeric_gradient(f: Callable[[], Any], x: Array, h: float = H) -> Array:
 
 
 def relative_error(a: Array, b: Array) -> float:
-    """‖a - b‖ as a part of the larger of ‖a‖ and ‖b‖."""
+    """‖a - b‖ as a part of the larger of ‖a‖ and ‖b‖, or of 1e-6 if both are smaller."""
     scale = max(float(np.linalg.norm(a)), float(np.linalg.norm(b)), 1e-6)
     return float(np.linalg.norm(np.subtract(a, b))) / scale
 

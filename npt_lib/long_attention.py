@@ -62,7 +62,7 @@ class BlockSparse:
     """Positions in blocks of ``size``: each sees its block, the ``near - 1`` before, and posts.
 
     Posts are block 0, block ``every``, block 2 * ``every`` and so on. causal=False: also the
-    near blocks and the posts that follow.
+    ``near - 1`` blocks and the posts that follow.
     """
 
     size: int

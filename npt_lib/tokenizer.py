@@ -19,8 +19,9 @@ PAD, BOS, EOS = range(3)
 class Tokenizer(ABC):
     """A vocabulary, ``tokens``, and the way between texts and lists of ids.
 
-    decode(encode(text)) is the text; what cannot come back so is a ValueError. A kind of one's
-    own has ids_of, text_of and to_dict, and reads its dictionary again in from_dict.
+    decode(encode(text)) is the text, in composed form (NFC) where tokens are whole words or
+    letters; what cannot come back so is a ValueError. A kind of one's own has a name, kind, and
+    ids_of, text_of and to_dict, and reads its dictionary again in from_dict.
     """
 
     kind: ClassVar[str]

@@ -51,11 +51,14 @@ class Model(Protocol):
 
     @property
     def loss(self) -> Callable[..., tuple[float, Callable[..., Any]]]:
-        """loss(batch, rng, **options) -> (loss, backward): a mean over its targets."""
+        """Called as loss(batch, rng, **options): (loss, backward), a mean over its targets.
+
+        backward(dloss=1.0) adds to the parameters' grad, and returns nothing.
+        """
 
     @property
     def n_targets(self) -> Callable[[Any], int]:
-        """n_targets(batch): how many targets the loss of this batch is a mean over."""
+        """Called as n_targets(batch): how many targets the loss of this batch is a mean over."""
 
     def parameters(self) -> dict[str, Parameter]: ...
 
@@ -68,7 +71,7 @@ class Batches:
     """Endless mini-batches, tuples of rows: every row once before any row twice.
 
     arrays is a tuple with equal first axes, such as (src, tgt): ids, labels, floats. With pad_id,
-    which ids (N, L) end with, those are cut to the longest row of each batch; two columns stay.
+    arrays of ids (N, L) lose the columns that are padding in the whole batch; two at least stay.
     A new random order is drawn from rng for each pass. Built in chapter 10.
     by_length puts rows of about one length together, the batches in random order: less padding.
     """

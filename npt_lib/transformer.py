@@ -25,7 +25,7 @@ from npt_lib.require import (
 
 
 class InputEmbedding(Module):
-    """Token vectors times sqrt(D), plus positions, then dropout.
+    """Token vectors times sqrt(D) (if scale_embeddings), plus positions, then dropout.
 
     ids is (B, T), y is (B, T, D); start is the position of the first id.
     Backward: returns nothing. Built in chapter 9 from the parts of chapter 5.

@@ -212,7 +212,10 @@ def methods(cls) -> list[str]:
 
 def section(stem: str, example: str | None) -> str:
     """One file: what it is for, its example, and its names with where they are defined."""
-    lines = [f"### `{stem.replace('.', '/')}.py`", "", first(inspect.getdoc(load(stem))), ""]
+    told = (inspect.getdoc(load(stem)) or "").split("\n\n")
+    lines = [f"### `{stem.replace('.', '/')}.py`", ""]
+    for paragraph in told[:1] + [p for p in told[1:] if p.startswith("Needs ")]:
+        lines += [first(paragraph), ""]
     lines += [example, ""] if example else []
     lines += [f"<!-- npt_lib.{stem} -->"]
     for name, thing in public(stem):

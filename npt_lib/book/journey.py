@@ -112,9 +112,9 @@ def travel(model: Transformer, task: Task, sentence: str = SENTENCE) -> Trip:
 REMARKS = {
     ("the", "<eos>"): "Nobody told it where to look: it has learned that.",
     ("red", "ball"): "A Spanish colour takes the gender of its thing, and a ball is a she as well.",
-    ("cat", "her"): "That tells it which cat: Spanish says “gata” of a she-cat, else “gato”.",
+    ("cat", "her"): "Of a she-cat Spanish says “gata”, else “gato”: “her” could tell it which.",
     ("la", "her"): "The Spanish word for “the” depends on who the cat is, and only “her” says so.",
-    ("gata", "cat"): "And “cat” has looked at “her”: it can tell that this cat is a she.",
+    ("gata", "cat"): "It has just written “la”, so it is “gata”. After “el” it would be “gato”.",
     ("pelota", "ball"): "Spanish names the thing before its colour, so here the looks cross.",
     ("roja", "red"): "It must end in a, as “pelota” does.",
 }
@@ -133,7 +133,7 @@ def quoted(words: list[str]) -> list[str]:
 def frames(trip: Trip) -> list[tuple[Picture, str]]:
     """The journey, a picture and a sentence or two for each step; first its end, as a poster."""
     poster = ("This is how it will end: in the middle the vectors that the model made of the "
-              "English words, below the Spanish ones, and a line to each place where it looked. "
+              "English words, below the Spanish ones, and lines to where it looked most. "
               "How does a sentence get here?")
     done = ("The end mark has been written, so the translation is finished: "
             f"{' '.join(trip.written[1:-1])}. Each word is tied to the English words that it "

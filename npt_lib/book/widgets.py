@@ -3,6 +3,8 @@
 An explorer is HTML with every frame drawn beforehand: its controls work in the rendered page and
 in a trusted notebook without a kernel. Where a kernel runs, its sliders also reach the values
 between the stored ones: `explorer_live.js` asks for them, the stored frames stand in meanwhile.
+
+Needs anywidget, ipywidgets and IPython: requirements.txt brings them.
 """
 
 import asyncio
