@@ -152,8 +152,8 @@ class MixedPrecision:
     are divided by it again, in float32: the optimizer gets the model's own parameters, the
     masters. With grow_after, the scale is halved and the way back is gone again where a gradient
     has become infinite or NaN; after so many passes in a row without that it doubles. masters
-    False rounds the model's own values, too. ``train`` refuses both with n_threads or comm, and
-    a path: save learner.model. Built in chapter 14.
+    False rounds the model's own values, too. With either, ``train`` refuses n_threads and comm;
+    it always refuses a path: save learner.model. Built in chapter 14.
     """
 
     def __init__(self, model: Any, to: str = "float16", scale: float = 1.0,

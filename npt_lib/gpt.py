@@ -88,7 +88,7 @@ class GPT(Module):
     ) -> tuple[float, Backward]:
         """The mean cross-entropy of a batch (ids,): each id but the first is predicted.
 
-        Backward: called without an argument; returns nothing.
+        Backward: called with dloss, 1.0 if left out; returns nothing.
         """
         ids = self._only(batch)
         logits, model_backward = self.forward(ids[:, :-1], rng)

@@ -19,8 +19,8 @@ def cross_entropy(
 
     logits is (..., V), targets (...) holds ids. Label smoothing e asks for 1 - e on the target
     and spreads e evenly over all V tokens.
-    Backward: called without an argument, returns dlogits = (p - wanted) / count; 0 at padding.
-    Built in chapter 10.
+    Backward: called with dloss, 1.0 if left out; returns dlogits = dloss * (p - wanted) / count,
+    0 at padding. Built in chapter 10.
     """
     targets, real = _check(logits, targets, pad_id)
     V, e = logits.shape[-1], check_share("label_smoothing", label_smoothing)

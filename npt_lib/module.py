@@ -56,10 +56,10 @@ class Module:
 
     The contract, for every layer, block and model:
     ``forward(*inputs)`` returns ``(y, backward)``; calling the module drops ``backward``.
-    ``backward(dy)`` returns the gradient of each array input, in the order of the inputs,
-    and adds to ``grad`` of the parameters. Neither changes an array that it was given, nor may
-    you change x or y before backward has run: some layers remember them. (So y = x + h in a
-    block of your own, never x += h.)
+    ``backward(dy)`` returns the gradient of each array of floats that went in, in the order of
+    the inputs (nothing where only ids went in), and adds to ``grad`` of the parameters.
+    Neither changes an array that it was given, nor may you change x or y before backward has
+    run: some layers remember them. (So y = x + h in a block of your own, never x += h.)
     A module holds parameters, sizes and constants: two forwards may be alive at once.
     Parameters and modules are found in attributes, lists, tuples and dicts, however nested.
     """

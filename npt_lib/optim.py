@@ -48,7 +48,7 @@ class SGD:
 
 
 class Adam:
-    """Steps of at most about lr, whatever a gradient's size: its mean over its root mean square.
+    """Steps of about lr, whatever a gradient's size: its mean divided by its root mean square.
 
     Both running means start at zero, so they are divided by what they miss (bias correction).
     weight_decay is decoupled (AdamW): it shrinks matrices, never biases, gains or other vectors.

@@ -90,7 +90,7 @@ class Transformer(Module):
         """The mean cross-entropy of a batch (src, tgt): what ``train`` makes small.
 
         The decoder reads tgt without its last token and must predict tgt without its first.
-        Backward: called without an argument; returns nothing. Built in chapter 10.
+        Backward: called with dloss, 1.0 if left out; returns nothing. Built in chapter 10.
         """
         src, tgt = self._pair(batch)
         logits, model_backward = self.forward(src, tgt[:, :-1], rng)
