@@ -49,9 +49,9 @@ class Rules:
     """What may be written, made from the options of greedy, sample and beam_search.
 
     end_ids: a row is finished by any of these (the model's eos_id if None). min_len: no end
-    before so many tokens. repetition_penalty above 1 lowers the chance of tokens that stand in the
-    row: positive logits are divided by it, others multiplied (1.0 if not given). never_ids: never written (the
-    model's pad_id and bos_id if None).
+    before so many tokens. repetition_penalty above 1 (1.0 if not given) lowers the chance of
+    tokens that stand in the row: positive logits are divided by it, others multiplied.
+    never_ids: never written (the model's pad_id and bos_id if None).
     """
 
     end_ids: tuple[int, ...]
