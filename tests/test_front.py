@@ -94,6 +94,8 @@ def test_its_hours_are_the_chapters():
         int(n) for n in re.findall(r"\) \| \d+ \| \d+ \| (\d) \|$", TEACHING, re.M)) - 5
     least, most = (5 * predict + each * (len(kinds) - predict) for each in (10, 15))
     assert least < 8 * 60 < most
+    readme = re.sub(r"\s+", " ", (ROOT / "README.md").read_text("utf8"))
+    assert f"take about {hours[0]} hours and their exercises eight more" in readme
     assert hours[3] == sum(map(minutes, sorted((BOOK / "beyond").glob("1*.ipynb")))) / 60
 
 
