@@ -1,4 +1,4 @@
-"""The small pictures of the landing page, one for each chapter, drawn by the library.
+"""The small pictures of the landing page, one for each chapter, and those of the race.
 
     python tools/pictures.py          draw them into book/figures/
 """
@@ -20,6 +20,7 @@ os.environ.update(ENV)  # before NumPy is imported
 import numpy as np  # noqa: E402
 
 import npt_lib as npt  # noqa: E402
+from benchmarks import charts  # noqa: E402
 from npt_lib import tasks  # noqa: E402
 from npt_lib.book import plots  # noqa: E402
 from npt_lib.book.figures import svg  # noqa: E402
@@ -28,6 +29,7 @@ from npt_lib.book.figures.model_map import _legend  # noqa: E402
 from npt_lib.book.figures.svg import MUTED, Picture, element, num  # noqa: E402
 
 FOLDER = ROOT / "book" / "figures"
+RACE = ROOT / "benchmarks" / "report" / "results.json"
 LAW = ROOT / "book" / "beyond" / "scaling_law.json"
 WIDTH, HEIGHT = 168, 104
 
@@ -237,8 +239,16 @@ def pictures() -> dict[str, Picture]:
     return {f"chapter-{n:02}.svg": globals()[f"chapter_{n}"]() for n in range(1, 17)}
 
 
+def races() -> dict[str, Picture]:
+    """File name and picture, for the pages on speed."""
+    results = json.loads(RACE.read_text("utf8"))
+    return {"race-training.svg": charts.training(results),
+            "race-writing.svg": charts.writing(results),
+            "savings.svg": charts.worth(results)}
+
+
 def main() -> int:
-    for name, picture in pictures().items():
+    for name, picture in (pictures() | races()).items():
         file, drawn = FOLDER / name, picture.svg + "\n"
         if not file.exists() or file.read_text("utf8") != drawn:
             file.write_text(drawn, "utf8")
