@@ -102,7 +102,7 @@ def table(numbers: dict) -> str:
                     f"| {share(s, 'calls')} | {other:.0%} "
                     f"| {t['whole']:.3g} ms | {share(t, 'calls')} |")
     return "\n".join([
-        "| size | a step | products | of sgemm | calls | other work on arrays "
+        "| size | a step | products | of sgemm | calls | the rest "
         "| writing 64 tokens | its calls |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", *rows])
 
