@@ -122,7 +122,9 @@ def rules_of(
 def greedy(model: Any, inputs: Array, max_len: int, **options: Any) -> Array:
     """At each step the most likely token; stops when every row has ended.
 
-    inputs is what model.start takes: source ids (B, S), or a prompt. options: see ``Rules``.
+    inputs is what model.start takes: source ids (B, S), or a prompt. Returns the ids that were
+    written, (B, L), without inputs; a row that has ended goes on with padding. options: see
+    ``Rules``. Built in chapter 9.
     """
     return _generate(model, inputs, max_len, lambda scores: scores.argmax(axis=-1), options)
 
@@ -137,7 +139,7 @@ def sample(
     top_p: float = 1.0,
     **options: Any,
 ) -> Array:
-    """At each step a random token, by the model's probabilities.
+    """At each step a random token, by the model's probabilities; returns ids like greedy.
 
     temperature below 1 sharpens them, above 1 flattens. top_k keeps the k likeliest tokens,
     top_p the fewest that together hold a chance of p. options: see ``Rules``.
