@@ -63,12 +63,31 @@ def width_first(W, n_heads):
     return W.reshape(len(W), 3, -1, n_heads).transpose(1, 3, 0, 2)
 
 
-def apart(ours, theirs):
-    return np.abs(ours - theirs).max() / np.abs(theirs).max()
+def first_off(apart, limit):
+    off = ~(apart <= limit)                      # NaN is not within
+    return int(np.argmax(off)) if off.any() else -1
 
 
-def one_sided(ours, theirs):
-    return (ours - theirs).max() / np.abs(theirs).max()
+def worst_off(apart, limit):
+    return int(np.argmax(apart)) if np.max(apart) > limit else -1
+
+
+def worst_or_nan(apart, limit):
+    return int(np.argmax(apart)) if first_off(apart, limit) >= 0 else -1
+
+
+def without_nan(apart, limit):
+    off = apart > limit
+    return int(np.argmax(off)) if off.any() else -1
+
+
+def never_right(apart, limit):
+    return int(np.argmax(~(apart <= limit)))
+
+
+def last_off(apart, limit):
+    off = np.flatnonzero(~(apart <= limit))
+    return int(off[-1]) if len(off) else -1
 
 
 def fused_linear(x, A):
@@ -173,27 +192,23 @@ EXERCISES = [
     ),
     mend(
         "16.5",
-        "Mend apart(ours, theirs): the largest difference, as a share of the largest number of "
-        "theirs.",
-        one_sided,
-        apart,
-        cases=[(np.array([1.0, 2.0, -1.0]), np.array([1.0, 4.0, -1.0])),
-               (np.array([0.0, -3.0]), np.array([0.5, -2.0])),
-               (rng.standard_normal((2, 3)), rng.standard_normal((2, 3)))],
+        "Mend first_off(apart, limit): the number of the first part that is off by more than "
+        "limit, or by NaN; -1 if none is.",
+        worst_off,
+        first_off,
+        cases=[(np.array([0, 1e-7, 1e-3, 2.0, 0.5]), 1e-6),
+               (np.array([0, 1e-8, 1e-7]), 1e-6),
+               (np.array([0, np.nan, 3.0, np.nan]), 1e-6)],
         mistakes=[
-            Mistake("not a share", lambda ours, theirs: np.abs(ours - theirs).max(),
-                    "Of two logits around 100, is a difference of 0.001 much?"),
-            Mistake("each number is compared with its own size", lambda ours, theirs:
-                    (np.abs(ours - theirs) / np.abs(theirs)).max(),
-                    "What if one of theirs happens to be nearly 0?"),
-            Mistake("a share of the largest that is positive", lambda ours, theirs:
-                    np.abs(ours - theirs).max() / theirs.max(),
-                    "What if the largest number of theirs is negative?"),
-            Mistake("the sign is taken off the largest, too late", lambda ours, theirs:
-                    np.abs((ours - theirs).max()) / np.abs(theirs).max(),
-                    "Which is the largest of 0.1 and −2?"),
+            Mistake("NaN is passed over", without_nan,
+                    "Is NaN above the limit? Is it within?"),
+            Mistake("the worst part in place of the first", worst_or_nan,
+                    "Where an early slip grows from block to block, which part is worst?"),
+            Mistake("if no part is off, it says 0", never_right,
+                    "What does argmax say of an array that is False everywhere?"),
+            Mistake("the last in place of the first", last_off,
+                    "Which part was handed only right numbers?"),
         ],
-        tells_where=False,
     ),
     derive(
         "16.6",
