@@ -30,7 +30,7 @@ from benchmarks.work import LENGTHS, SIZES
 
 N_COMPARED = len(LOSS_TOLERANCES)       # training steps whose losses are compared
 FORMS = Contestant("forms", "forms", "forms", "numpy")
-PARTS = ("train", "memory", "decode", "attention", "forms")
+PARTS = ("train", "products", "memory", "decode", "attention", "forms")
 Numbers = dict[str, Any]
 Contestants = Sequence[Contestant]
 
@@ -54,6 +54,11 @@ def peaks(contestants: Contestants) -> dict[str, float]:
             with Process(held, "sgemm") as process:
                 found[tuple(environment.values())] = process.run(5)["values"][0]
     return {c.key: found[tuple(c.environment.values())] for c in contestants}
+
+
+def products(size: str, racers: Contestants, rounds: int) -> Numbers:
+    """Seconds for a training step's matrix products alone, round by round."""
+    return race(racers, "products", {"size": size}, rounds, same_numbers)
 
 
 def memory(size: str, racers: Contestants) -> Numbers:
@@ -102,6 +107,8 @@ def measured(part: str, there: Contestants, options: argparse.Namespace) -> Any:
     say(f"{part}: {', '.join(options.sizes)}")
     if part == "train":
         return {size: training(size, able, rounds) for size in sizes}
+    if part == "products":
+        return {size: products(size, able, rounds) for size in sizes}
     if part == "memory":
         return {size: memory(size, able) for size in sizes}
     if part == "decode":

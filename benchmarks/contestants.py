@@ -1,6 +1,7 @@
 """Who takes part.
 
-A contestant's module has a function for each kind of work that it can do (train, decode, attend).
+A contestant's module has a function for each kind of work that it can do (train, products,
+decode, attend).
 It takes the options of the work and returns a job: job(n) does the work n times and returns
 numbers that show it was done right. All that a job needs is built beforehand.
 """
@@ -20,7 +21,7 @@ class Contestant:
     title: str
     module: str
     needs: str
-    parts: tuple[str, ...] = ("train", "decode", "attend")
+    parts: tuple[str, ...] = ("train", "products", "decode", "attend")
     variant: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     library: str = ""
@@ -35,9 +36,11 @@ CONTESTANTS = {c.key: c for c in (
     Contestant("npt-bare", "npt_lib, train_step alone", "with_npt", "numpy", ("train",), "bare"),
     Contestant("textbook", "textbook NumPy", "with_npt", "numpy", ("attend",), "textbook"),
     Contestant("torch", "PyTorch eager", "with_torch", "torch"),
+    Contestant("torch-keep", "PyTorch eager, keep_memory", "with_torch", "torch", ("train",),
+               "keep"),
     Contestant("torch-nn", "nn.Transformer", "with_torch", "torch", ("train",), "nn"),
     Contestant("torch-compile", "torch.compile", "with_torch", "torch", ("train",), "compile"),
-    Contestant("jax", "JAX jit", "with_jax", "jax"),
+    Contestant("jax", "JAX jit", "with_jax", "jax", ("train", "decode", "attend")),
 )}
 OTHER_STATE = "npt-against"
 

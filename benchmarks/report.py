@@ -14,8 +14,8 @@ MIB = 2**20
 
 def report(results: Results) -> str:
     """The Markdown of all that was measured."""
-    sections = {"train": training, "memory": memory, "decode": decoding, "attention": attention,
-                "forms": forms}
+    sections = {"train": training, "products": products, "memory": memory,
+                "decode": decoding, "attention": attention, "forms": forms}
     parts = [opening(results), *(section(results) for name, section in sections.items()
                                  if results.get(name))]
     if OTHER_STATE in results["titles"]:
@@ -59,6 +59,22 @@ def share(numbers: Results, key: str) -> str:
     seconds = statistics.median(numbers["seconds"][key])
     part = numbers["flops"] / seconds / 1e9 / numbers["peak"][key]
     return f"{duration(seconds)}<br><small>{part:.0%}</small>"
+
+
+def products(results: Results) -> str:
+    races = results["products"]
+    times = {size: {key: duration(statistics.median(seconds))
+                    for key, seconds in numbers["seconds"].items()}
+             for size, numbers in races.items()}
+    return f"""## Its matrix products alone
+
+As ratios to {reference(results)}:
+
+{ratio_table(results, races)}
+
+In milliseconds:
+
+{cells_table(results, times)}"""
 
 
 def memory(results: Results) -> str:

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 import npt_lib as npt
 from benchmarks import work
 from benchmarks.contestants import CONTESTANTS
@@ -47,9 +45,7 @@ def step(size: Size) -> Run:
 
 def products(size: Size) -> Run:
     """A step's matrix products, and nothing else."""
-    rng = np.random.default_rng(0)
-    pairs = [(rng.random((stack, n, k), np.float32), rng.random((stack, k, m), np.float32))
-             for stack, n, k, m in training_products(size)]
+    pairs = work.factors(training_products(size))
 
     def run() -> None:
         for a, b in pairs:

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_info
 
 import npt_lib as npt
 from benchmarks import work
+from benchmarks.flops import training_products
 from benchmarks.work import Array, Size
 
 Job = Callable[[int], list]
@@ -56,6 +57,12 @@ def train(size: Size, weights: str, variant: str = "") -> Job:
                          **threads).loss
 
     return bare if variant == "bare" else whole
+
+
+def products(size: Size) -> Job:
+    """A step's matrix products and nothing else, n times over; a corner of each."""
+    pairs = work.factors(training_products(size))
+    return lambda n: [[float((a @ b)[0, 0, 0]) for a, b in pairs] for _ in range(n)][-1]
 
 
 def decode(size: Size, weights: str, n_rows: int) -> Job:

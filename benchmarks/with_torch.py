@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks import work
+from benchmarks.flops import training_products
 from benchmarks.with_npt import model_of
 from benchmarks.work import Size
 from examples import to_pytorch
+from npt_lib import keep_memory
 
 torch.ones(1).add(1)            # what starts at the first operation belongs to the import
 Job = Callable[[int], list]
@@ -25,7 +27,9 @@ def about() -> Job:
 
 
 def train(size: Size, weights: str, variant: str = "") -> Job:
-    """n steps of training; the losses."""
+    """n steps of training; the losses. keep: freed memory is kept, as npt_lib can have it."""
+    if variant == "keep":
+        keep_memory()
     model = (Shipped if variant == "nn" else HandWritten)(size, state_of(weights)).train()
     compute = torch.compile(loss_of) if variant == "compile" else loss_of
     optimizer = torch.optim.Adam(model.parameters(), work.LR, work.BETAS, work.EPS, fused=True)
@@ -46,6 +50,18 @@ def loss_of(model: nn.Module, src: Tensor, tgt: Tensor) -> Tensor:
     logits = model(src, tgt[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(),
                            ignore_index=work.PAD, label_smoothing=work.SMOOTHING)
+
+
+def products(size: Size) -> Job:
+    """A step's matrix products and nothing else, n times over; a corner of each."""
+    pairs = [tuple(map(torch.from_numpy, pair))
+             for pair in work.factors(training_products(size))]
+
+    @torch.inference_mode()
+    def multiplied() -> list[float]:
+        return [(a @ b)[0, 0, 0].item() for a, b in pairs]
+
+    return lambda n: [multiplied() for _ in range(n)][-1]
 
 
 def decode(size: Size, weights: str, n_rows: int) -> Job:

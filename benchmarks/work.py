@@ -72,6 +72,13 @@ def attention_inputs(n: int) -> Array:
     return rng.standard_normal((4, 1, N_HEADS, n, D_HEAD), dtype=np.float32)
 
 
+def factors(products: list[tuple[int, int, int, int]]) -> list[tuple[Array, Array]]:
+    """The two sides of each product: stack, n, k, m make (stack, n, k) and (stack, k, m)."""
+    rng = np.random.default_rng(0)
+    return [(rng.random((stack, n, k), np.float32), rng.random((stack, k, m), np.float32))
+            for stack, n, k, m in products]
+
+
 def _sentences(size: Size, room: int, rng: np.random.Generator) -> Array:
     ids = rng.integers(FIRST_WORD, size.n_vocab, (size.batch, room))
     lengths = rng.integers((room + 1) // 2, room + 1, size.batch)
