@@ -117,7 +117,8 @@ def _words(panels: Sequence[Panel], names: Mapping[str, str], title: str) -> str
 
 
 MEMORY = "memory that stays"
-USES = {"ReLU backward": 4, "precision of Linear": 4, "softmax of short rows": 6,
+# of Linear: by multiplications; each D to F, and each attention's four D to D, is one
+USES = {"precision of Linear": 14, "ReLU backward": 4, "softmax of short rows": 6,
         "layer norm": 10, "embedding gradient, vocabulary of 32": 2, "Adam": 1,
         "bias gradient": 4}                 # how often each form stands in a step of SMALL
 SHORT = {"precision of Linear": "float32 in Linear",

@@ -48,8 +48,8 @@ As ratios to {reference(results)}:
 
 {ratio_table(results, races)}
 
-In milliseconds. In small: how fast a step multiplied, all of its time counted, as a share of the
-best of NumPy's BLAS, in the rows *sgemm* (for a held kernel: of that kernel's best):
+In milliseconds. In small: the operations of a step's matrix products, over its whole time, as a
+share of the speed in the row *sgemm* (for a held kernel: in that kernel's row):
 
 {cells_table(results, {size: shares[size] | peaks[size] for size in races})}"""
 
@@ -63,9 +63,6 @@ def share(numbers: Results, key: str) -> str:
 
 def products(results: Results) -> str:
     races = results["products"]
-    times = {size: {key: duration(statistics.median(seconds))
-                    for key, seconds in numbers["seconds"].items()}
-             for size, numbers in races.items()}
     return f"""## Its matrix products alone
 
 As ratios to {reference(results)}:
@@ -74,7 +71,7 @@ As ratios to {reference(results)}:
 
 In milliseconds:
 
-{cells_table(results, times)}"""
+{times_table(results, races)}"""
 
 
 def memory(results: Results) -> str:
@@ -93,9 +90,11 @@ def decoding(results: Results) -> str:
     least = min(part for by_name in results["decode"].values() for numbers in by_name.values()
                 for part in numbers["checked"].values())
     share = "All" if least == 1 else f"At least {least:.1%}"
-    tables = [f"**{heading}**\n\n" + ratio_table(results, {
-        size: by_name[name] for size, by_name in results["decode"].items()})
-        for name, heading in (("one", "One sequence"), ("batch", "A batch at once"))]
+    tables = []
+    for name, heading in (("one", "One sequence"), ("batch", "A batch at once")):
+        races = {size: by_name[name] for size, by_name in results["decode"].items()}
+        tables += [f"**{heading}**", ratio_table(results, races),
+                   "In milliseconds:", times_table(results, races)]
     return f"""## Writing 64 tokens
 
 With a cache, as ratios to {reference(results)}. {share} of the tokens are the
@@ -114,6 +113,10 @@ Forwards and backwards over so many positions, for one sequence with {N_HEADS} h
 as ratios to {reference(results)}:
 
 {ratio_table(results, by_n)}
+
+In milliseconds:
+
+{times_table(results, by_n)}
 
 By how much a process grew meanwhile, at most:
 
@@ -169,6 +172,14 @@ def ratio_table(results: Results, by_column: Mapping[str, Results]) -> str:
         cells[column] = {key: "1" if key == to else spread(seconds[key], seconds[to])
                          for key in seconds}
     return cells_table(results, cells)
+
+
+def times_table(results: Results, by_column: Mapping[str, Results]) -> str:
+    """Everyone's middle time, a column for each race."""
+    return cells_table(results, {
+        column: {key: duration(statistics.median(seconds))
+                 for key, seconds in numbers["seconds"].items()}
+        for column, numbers in by_column.items()})
 
 
 def reference_key(present: Iterable[str]) -> str:

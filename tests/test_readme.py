@@ -32,7 +32,8 @@ README, CONTRIBUTING = PAGES["README.md"], PAGES["CONTRIBUTING.md"]
 MAKEFILE = (ROOT / "Makefile").read_text("utf8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.M))
 # files in commands that stand for the reader's own
-EXAMPLES = {"book/NN_x.ipynb", "book/NN_x.html", "book/NN_*.ipynb", "book/solutions/NN_*.ipynb"}
+EXAMPLES = {"book/NN_x.ipynb", "book/NN_x.html", "book/NN_*.ipynb", "book/solutions/NN_*.ipynb",
+            "mark.py"}
 each_page = pytest.mark.parametrize("page", NAMES)
 
 
