@@ -28,7 +28,7 @@ STEPS = {"embed.tokens.table": "wte.weight", "embed.positions.table": "wpe.weigh
          "attn.qkv": "attn.c_attn", "attn.out": "attn.c_proj", "ffn.up": "mlp.c_fc",
          "ffn.down": "mlp.c_proj"}
 LEAVES = {"W": "weight", "b": "bias", "gain": "weight", "bias": "bias"}
-MASKS = re.compile(r"\.attn\.(masked_)?bias$")         # constants that old files hold besides
+CONSTANTS = re.compile(r"\.attn\.(masked_)?bias$")         # constants that old files hold besides
 # what their config may say otherwise, and ours not
 CHOICES: dict[str, tuple[Any, ...]] = {
     "model_type": ("gpt2",), "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
@@ -107,7 +107,7 @@ def their_name(name: str) -> str:
 def as_ours(tensors: Mapping[str, Array], names: set[str]) -> dict[str, Array]:
     """Their tensors by our names: all of ours, and nothing of theirs left over but constants."""
     known = {name.removeprefix("transformer."): x for name, x in tensors.items()}
-    known = {name: x for name, x in known.items() if not MASKS.search(name)}
+    known = {name: x for name, x in known.items() if not CONSTANTS.search(name)}
     head = known.pop("lm_head.weight", None)             # the table once more, in some files
     wanted = {their_name(name): name for name in names}
     missing, unknown = sorted(set(wanted) - set(known)), sorted(set(known) - set(wanted))
