@@ -1,7 +1,7 @@
 """A picture of a built page, as a reader sees it.
 
     python tools/shot.py book/02_attention.html [--dark] [--width 390] [--out page.png] [--open]
-    python tools/shot.py book/02_attention.html --at look-who-looks-at-whom --width 1360 \\
+    python tools/shot.py book/10_training.html --at what-it-can-learn --width 1360 \\
         --out book/figures/page.png            the picture that README.md shows
 
 A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels; --open unfolds folds. With
