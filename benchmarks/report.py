@@ -97,8 +97,8 @@ def decoding(results: Results) -> str:
                    "In milliseconds:", times_table(results, races)]
     return f"""## Writing 64 tokens
 
-With a cache, as ratios to {reference(results)}. {share} of the tokens are those
-that it writes.
+With a cache, as ratios to {reference(results)}. {share} of the tokens agree with
+the first row's.
 
 """ + "\n\n".join(tables)
 

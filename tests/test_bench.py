@@ -388,7 +388,7 @@ def test_the_times_of_forms_are_those_of_the_record():
     for sentence in ("took {} ms in place of {}: that".format(*middle("np.where", 2)),
                      "product took {} ms.".format(*middle("ReLU backward", 2)),
                      "took {} ms in place of {}, 1.1 times".format(*middle("Adam, its bias")),
-                     "little: {} ms in place of {}, on".format(*middle("Adam, in place")),
+                     "little: {} ms in place of {}, on eight million numbers (1.03".format(*middle("Adam, in place")),
                      "*longer*: {} ms in place of {} at".format(*norms[0]),
                      "and {} in place of {} at MEDIUM.".format(*norms[1]),
                      "tiles took {} ms, and our own whole table {}.".format(
@@ -547,7 +547,7 @@ def test_the_five_lines_say_what_was_measured():
     ahead = np.divide(seconds["TINY"]["npt"], seconds["TINY"]["jax"])
     assert 1 < np.median(ahead) < 1.2 and (ahead > 1).sum() == 8
     assert re.findall(r"\d\.\d\d", training) == [
-        *by_size, *ratios(RECORD["train"], "npt-bare")[:2]]
+        *by_size, *ratios(RECORD["train"], "npt-bare")]
     ready = [float(r) for r in ratios(RECORD["train"], "torch-nn")]
     assert f"layers took {min(ready):.2f} to {max(ready):.2f} of the time of" in words
     rounds = {size: np.divide(by["npt"], by["torch"]) for size, by in seconds.items()}
@@ -588,9 +588,7 @@ def test_the_five_lines_say_what_was_measured():
              if form["name"] in ("attention, 2,048 positions", "attention, 4,096 positions")]
     assert [int(n) for n in re.findall(r"(?<!,)\b\d{2,3}\b", answer)] == [
         round(milliseconds(RECORD["attention"][n], key))
-        for key in ("npt", "torch") for n in ("2048", "4096")] + [
-        round(milliseconds(RECORD["attention"]["2048"], "npt-Haswell")),
-        *(round(ms) for ms in alone)]
+        for key in ("npt", "torch") for n in ("2048", "4096")] + [round(ms) for ms in alone]
     kernels = np.divide(seconds["SMALL"]["npt-Haswell"], seconds["SMALL"]["npt"])
     assert abs(np.median(kernels) - 1) < 0.03 and min(kernels) < 1 < max(kernels)
     assert RECORD["machine"]["npt_lib"] in re.sub(r"\s+", " ", words)
@@ -628,7 +626,8 @@ def test_the_second_race_is_told_as_it_was():
     assert {f"it was {ratio} for either." in fast for ratio in ratios(train)[2:]} == {True}
     gains = [ratios({"": train["SMALL"]}, *pair)[0] for pair in (("torch", "torch-keep"),
                                                                  ("npt-bare", "npt"))]
-    assert "{} times beside our {}, with rounds on both sides of 1.".format(*gains) in fast
+    assert ("made our step of SMALL {1} times as fast, keeping PyTorch's memory made its step {0} "
+            "times as fast, with rounds on both sides of 1.").format(*gains) in fast
 
 
 def test_a_run_that_others_disturbed_gives_the_page_no_table():
