@@ -388,7 +388,8 @@ def test_the_times_of_forms_are_those_of_the_record():
     for sentence in ("took {} ms in place of {}: that".format(*middle("np.where", 2)),
                      "product took {} ms.".format(*middle("ReLU backward", 2)),
                      "took {} ms in place of {}, 1.1 times".format(*middle("Adam, its bias")),
-                     "little: {} ms in place of {}, on eight million numbers (1.03".format(*middle("Adam, in place")),
+                     "little: {} ms in place of {}, on eight million numbers (1.03".format(
+                         *middle("Adam, in place")),
                      "*longer*: {} ms in place of {} at".format(*norms[0]),
                      "and {} in place of {} at MEDIUM.".format(*norms[1]),
                      "tiles took {} ms, and our own whole table {}.".format(
