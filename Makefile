@@ -45,7 +45,7 @@ test-parity: $(PARITY)  ## beside PyTorch, in an environment of its own
 	.venv-parity/bin/python -m pytest tests/parity
 
 ## To measure
-bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: _build/bench (about 15 minutes)
+bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: _build/bench (15 to 30 minutes)
 	.venv-bench/bin/python -m benchmarks --kernel Haswell $(ARGS)
 
 ## To change
