@@ -1,6 +1,6 @@
 """npt_lib beside PyTorch and JAX: the same work, the same weights, in turn, in one run.
 
-    python -m benchmarks                     everything, about a quarter of an hour
+    python -m benchmarks                     everything, a quarter to half an hour
     python -m benchmarks --quick             a smoke test, about a minute
     python -m benchmarks --against PATH      beside npt_lib of another checkout
     python -m benchmarks --report-only       the report again, from the stored numbers
