@@ -135,6 +135,14 @@ def test_all_variants_train_alike(weights, monkeypatch):
     assert kept == [True]
 
 
+def test_products_are_those_of_a_step():
+    corners = with_npt.products(TOY)(2)
+    assert len(corners) == len(training_products(TOY))
+    np.testing.assert_allclose(corners, [
+        (a[0, 0].astype(np.float64) * b[0, :, 0]).sum()
+        for a, b in work.factors(training_products(TOY))], rtol=1e-5)
+
+
 def test_decoding_writes_what_the_model_finds_likeliest(weights):
     tokens = with_npt.decode(TOY, weights, 2)(1)
     assert np.shape(tokens) == (2, N_TOKENS)
@@ -273,7 +281,8 @@ def everything():
     return {"machine": {"Cores": "2"}, "rounds": 3, "missing": ["torch.compile"],
             "titles": {"npt": "npt_lib", "torch": "PyTorch eager", "jax": "JAX jit",
                        OTHER_STATE: "npt_lib, the other state"},
-            "train": {"TINY": train, "SMALL": train}, "memory": {"TINY": held},
+            "train": {"TINY": train, "SMALL": train}, "products": {"TINY": done},
+            "memory": {"TINY": held},
             "decode": {"TINY": {"one": done, "batch": done}},
             "attention": {"256": {**done, "bytes": held}},
             "forms": [{"name": "ReLU", "from": "choice", "to": "product",
@@ -285,6 +294,9 @@ def test_the_report_says_its_numbers():
     assert "| npt_lib | 0.50<br><small>0.30–0.90</small> | 0.50" in words
     assert "| PyTorch eager | 1 | 1 |" in words and "torch.compile is not installed" in words
     assert "| npt_lib | 600 ms<br><small>5%</small> |" in words
+    alone = words.split("## Its matrix products alone")[1].split("## Memory")[0]
+    assert "| npt_lib | 0.50<br><small>0.30–0.90</small> |" in alone
+    assert "| npt_lib | 600 ms |" in alone
     assert "| npt_lib | 5 MiB<br><small>0.10</small> |" in words
     assert "| sgemm of npt_lib | 100 GFLOP/s | 100 GFLOP/s |\n| sgemm of JAX jit | 50" in words
     assert "| ReLU: `choice` → `product` | 2000 ms | 1000 ms | 2.00<br><small>1.00–3.00" in words
@@ -293,7 +305,7 @@ def test_the_report_says_its_numbers():
 
 def test_a_part_of_the_numbers_is_a_part_of_the_report():
     some = {key: value for key, value in everything().items()
-            if key not in ("train", "decode", "attention", "forms")}
+            if key not in ("train", "products", "decode", "attention", "forms")}
     some["titles"].pop(OTHER_STATE)
     assert re.findall(r"^## (.*)", report(some), re.M) == ["What was measured", "Memory"]
 
@@ -388,8 +400,8 @@ def test_the_times_of_forms_are_those_of_the_record():
     for sentence in ("took {} ms in place of {}: that".format(*middle("np.where", 2)),
                      "product took {} ms.".format(*middle("ReLU backward", 2)),
                      "took {} ms in place of {}, 1.1 times".format(*middle("Adam, its bias")),
-                     "little: {} ms in place of {}, on eight million numbers (1.03".format(
-                         *middle("Adam, in place")),
+                     "little: {} ms in place of {}, on eight million numbers ({:.2f} times".format(
+                         *middle("Adam, in place"), gain(GAINS["Adam, in place"])),
                      "*longer*: {} ms in place of {} at".format(*norms[0]),
                      "and {} in place of {} at MEDIUM.".format(*norms[1]),
                      "tiles took {} ms, and our own whole table {}.".format(
@@ -438,7 +450,8 @@ def test_what_the_picture_says_that_a_form_saves_is_what_it_saved():
     assert max(told, key=lambda form: float(form[1]))[0] == told[2][0] == "ReLU backward"
     words = re.sub(r"\s+", " ", FAST)
     assert f"together: {first:.1f} ms beside {sum(others):.1f}." in words
-    assert f"saves least, {others[-1]} ms" in words
+    assert f"saves least, {others[-1]} ms" in words and "more than three quarters of what" in words
+    assert 0.75 < first / sum(others) < 0.85
     once = re.search(r"One of each, in the old form, takes: (.*?) and Adam's step ([\d.]+)\.",
                      words)
     assert re.findall(r"\d\.\d\d", once[1]) + [once[2]] == [
@@ -476,9 +489,12 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     words = re.sub(r"\s+", " ", FAST)
     for sentence in (
             "**{:.1f} times** as fast, in the nine rounds from {:.1f} to {:.1f}: "
-            "{:.1f} ms in place of {:.1f}. (These".format(
+            "{:.1f} ms in place of {:.1f}. (These two give {:.1f}; {:.1f} is the middle of nine "
+            "quotients.) Two fifths".format(
                 *middle_and_ends(rounds["npt-bare"]["SMALL"]),
-                took["npt"]["SMALL"], took["npt-bare"]["SMALL"]),
+                took["npt"]["SMALL"], took["npt-bare"]["SMALL"],
+                took["npt-bare"]["SMALL"] / took["npt"]["SMALL"],
+                np.median(rounds["npt-bare"]["SMALL"])),
             "TINY's step was {:.1f} times as fast in the middle round, but in one it lost. "
             "MEDIUM's gained nothing: {:.0f} ms in place of {:.0f}".format(
                 np.median(rounds["npt-bare"]["TINY"]),
@@ -516,6 +532,8 @@ def test_the_readme_tells_the_race_as_it_was():
                                           for record in (RECORD, SECOND))
     assert f"took {low} to {high} of the time of PyTorch (eager, on the same" in words
     assert f"; on an older one {least} to {most}." in words
+    assert "without it we took {} and {} at the two smallest sizes".format(
+        *ratios(RECORD["train"], "npt-bare")) in words
 
 
 def test_what_else_the_pages_say_of_the_race():
@@ -624,7 +642,8 @@ def test_the_second_race_is_told_as_it_was():
         assert min(rounds) < 1 < max(rounds)
     fast, medium = re.sub(r"\s+", " ", FAST), ratios(RECORD["train"], "npt-Haswell")
     assert "MEDIUM took {} of PyTorch's time, and one of BASE {}.".format(*medium[2:]) in fast
-    assert {f"it was {ratio} for either." in fast for ratio in ratios(train)[2:]} == {True}
+    (either,) = set(ratios(train)[2:])
+    assert f"it was {either} for either." in fast
     gains = [ratios({"": train["SMALL"]}, *pair)[0] for pair in (("torch", "torch-keep"),
                                                                  ("npt-bare", "npt"))]
     assert ("made our step of SMALL {1} times as fast, keeping PyTorch's memory made its step {0} "
