@@ -56,8 +56,9 @@ def test_the_chapters_with_their_titles_and_pictures():
 
 
 def test_the_pictures_are_what_the_library_draws():
-    from tools.pictures import FOLDER, HEIGHT, WIDTH, pictures
+    from tools.pictures import FOLDER, HEIGHT, WIDTH, pictures, sentence
 
+    assert (FOLDER / "sentence.svg").read_text("utf8") == sentence() + "\n", "make execute"
     for name, picture in pictures().items():
         assert (picture.width, picture.height) == (WIDTH, HEIGHT)
         assert (FOLDER / name).read_text("utf8") == picture.svg + "\n", "make execute"

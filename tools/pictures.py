@@ -1,4 +1,4 @@
-"""The small pictures of the landing page, one for each chapter, and those of the race.
+"""The small pictures of the landing page, one for each chapter, those of the race, and README's.
 
     python tools/pictures.py          draw them into book/figures/
 """
@@ -247,9 +247,20 @@ def races() -> dict[str, Picture]:
             "savings.svg": charts.worth(results)}
 
 
+def sentence() -> str:
+    """What README shows: the landing page's sentence and its translation, as they are stored."""
+    cells = json.loads((FOLDER.parent / "index.ipynb").read_text("utf8"))["cells"]
+    shown = ["".join(output.get("data", {}).get("text/html", "")) for cell in cells
+             for output in cell.get("outputs", [])]
+    (page,) = (html for html in shown if "the cat lost her red ball becomes" in html)
+    drawn = page[(start := page.index("<svg ")):page.index("</svg>", start)] + "</svg>"
+    return drawn.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+
+
 def main() -> int:
-    for name, picture in (pictures() | races()).items():
-        file, drawn = FOLDER / name, picture.svg + "\n"
+    drawings = {name: picture.svg for name, picture in (pictures() | races()).items()}
+    for name, drawing in (drawings | {"sentence.svg": sentence()}).items():
+        file, drawn = FOLDER / name, drawing + "\n"
         if not file.exists() or file.read_text("utf8") != drawn:
             file.write_text(drawn, "utf8")
             print(f"{name}: written")

@@ -2,7 +2,7 @@
 
     python tools/shot.py book/02_attention.html [--dark] [--width 390] [--out page.png] [--open]
     python tools/shot.py book/10_training.html --at what-it-can-learn --width 1360 \\
-        --out book/figures/page.png            the picture that README.md shows
+        --out book/figures/page.png            the picture that others show of a link to us
 
 A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels; --open unfolds folds. With
 --at, one window is taken where a section begins, with its answers unfolded.
