@@ -30,6 +30,7 @@ from npt_lib.book.figures.svg import MUTED, Picture, element, num  # noqa: E402
 
 FOLDER = ROOT / "book" / "figures"
 RACE = ROOT / "benchmarks" / "report" / "results.json"
+WHERE = ROOT / "benchmarks" / "where" / "results.json"
 LAW = ROOT / "book" / "beyond" / "scaling_law.json"
 WIDTH, HEIGHT = 168, 104
 
@@ -244,7 +245,8 @@ def races() -> dict[str, Picture]:
     results = json.loads(RACE.read_text("utf8"))
     return {"race-training.svg": charts.training(results),
             "race-writing.svg": charts.writing(results),
-            "savings.svg": charts.worth(results)}
+            "savings.svg": charts.worth(results),
+            "where.svg": charts.where(json.loads(WHERE.read_text("utf8"))["found"])}
 
 
 def sentence() -> str:
