@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from tools.style import source_at  # noqa: E402
 
 ARCHIVE, FOLDER = "notebooks.zip", "transformer-from-scratch"
-TO_RUN = ("numpy", "matplotlib", "ipywidgets", "anywidget", "tqdm", "jupyterlab")
+TO_RUN = ("numpy", "matplotlib", "ipywidgets", "anywidget", "tqdm", "threadpoolctl", "jupyterlab")
 WITHIN = ("book/**/*.ipynb", "book/beyond/*.json", "book/beyond/*.npz",
           "book/beyond/from_torch/*",
           "examples/*.py", "book/*.md", "book/figures/*", "tools/lab.py",
