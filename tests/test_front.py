@@ -67,13 +67,18 @@ def test_the_pictures_are_what_the_library_draws():
 def test_its_numbers_are_so():
     import numpy as np
 
-    from npt_lib.book.journey import HELD_OUT, SENTENCE, red_balls
+    from npt_lib.book.journey import HELD_OUT, SENTENCE, learn, red_balls
 
     task, said = red_balls(np.random.default_rng(25)), TEXT.replace("\n", " ")
     assert f"from {len(task.train):,} English sentences" in said
     assert f"{len(task.test):,} sentences have one of these" in said
     assert not [english for english, _ in task.train if any(pair in english for pair in HELD_OUT)]
     assert SENTENCE == "the cat lost her red ball" and SENTENCE in dict(task.test)
+    readme = (ROOT / "README.md").read_text("utf8")
+    model = learn(task, np.random.default_rng(25))
+    assert f"{model.n_parameters() / 1000:.0f} thousand parameters" in readme
+    assert f"on {len(task.train):,} made-up sentences" in readme
+    assert f"all {len(task.test):,} new ones" in readme
     shown = [f"the {who} lost {whose} {how} {what}" for who in ("cat", "bear", "child")
              for whose in ("her", "his") for how in ("red", "white", "old")
              for what in ("ball", "book", "hat")]

@@ -566,7 +566,8 @@ def test_clocks_add_up_to_the_match():
 def test_the_map_of_a_later_chapter_lights_one_box():
     drawn = plots.language_model_map("x", lit="Masked self-attention")
     assert "what this chapter changes" in drawn.svg and "what is gone" not in drawn.svg
-    assert "Chapter 11" not in drawn.svg
+    assert "Chapter 11" not in drawn.svg and ">what stays<" in drawn.svg
+    assert ">fewer bits<" in plots.language_model_map("x", lit="Loss", rest="fewer bits").svg
 
 
 def test_a_walk_over_tiles_says_what_is_known_so_far():
@@ -636,8 +637,10 @@ def test_gradients_beside_the_range_of_float16():
     assert counts == {-26: 1, -25: 1, -2: 1, 0: 2}
     drawn, words = plots.float16_window(counts, 0)
     assert words == ("Loss scale 2⁰: 20.0% vanish, 20.0% keep fewer bits, "
-                     "0.0% become infinite.") == drawn.alt
-    assert "40.0% become infinite" in plots.float16_window(counts, 16)[1]
+                     "none becomes infinite.") == drawn.alt
+    assert "2 become infinite" in plots.float16_window(counts, 16)[1]
+    assert "1 becomes infinite" in plots.float16_window({0: 1, 1: 1}, 15)[1]
+    assert "under 0.1% vanish" in plots.float16_window({0: 5000, -30: 1}, 0)[1]
 
 
 def test_names_of_lines_move_apart_as_little_as_can_be():

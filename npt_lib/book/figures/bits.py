@@ -59,12 +59,18 @@ def float16_window(counts: Mapping[int, int], scale: int) -> tuple[Picture, str]
     a caption: how many vanish, keep fewer bits, or overflow.
     """
     total = sum(counts.values())
+
+    def share(n: int) -> str:
+        return f"{n / total:.1%}" if n >= total / 2000 else "under 0.1%"
+
     moved = {e + scale: n for e, n in counts.items()}
-    gone = sum(n for e, n in moved.items() if e < SMALLEST - 1) / total
-    coarse = sum(n for e, n in moved.items() if SMALLEST - 1 <= e < NORMAL) / total
-    over = sum(n for e, n in moved.items() if e > LARGEST) / total
-    words = (f"Loss scale 2{raised(scale)}: {gone:.1%} vanish, {coarse:.1%} keep fewer bits, "
-             f"{over:.1%} become infinite.")
+    gone = sum(n for e, n in moved.items() if e < SMALLEST - 1)
+    coarse = sum(n for e, n in moved.items() if SMALLEST - 1 <= e < NORMAL)
+    over = sum(n for e, n in moved.items() if e > LARGEST)
+    over_said = ("none becomes" if over == 0 else "1 becomes" if over == 1 else
+                 f"{over:,} become")                 # a single one spoils the step
+    words = (f"Loss scale 2{raised(scale)}: {share(gone)} vanish, "
+             f"{share(coarse)} keep fewer bits, {over_said} infinite.")
     body = ""
     for first, last, color, opacity, name in (
             (LEFT, SMALLEST - 1, PALETTE[1], "0.13", "zero"),

@@ -29,11 +29,11 @@ COLUMNS = 54                                 # letters of one width that fit a l
 SIGNS = {" ": "␣", "\n": "⏎"}
 
 
-def language_model_map(alt: str, *, lit: str = "") -> Picture:
+def language_model_map(alt: str, *, lit: str = "", rest: str = "what stays") -> Picture:
     """What is left of chapter 9's map when the encoder goes; norms stand on the branches.
 
     lit names the one box that a later chapter changes, such as "Masked self-attention": then the
-    legend says so, and nothing that is gone is drawn.
+    legend says so, rest is its word for the other boxes, and nothing that is gone is drawn.
     """
     middle, side = RIGHT + WIDE / 2, RIGHT + WIDE + 10
     body = "".join(panel(240 + 5 * n, TOP - 5 * n, 200, FOOT - TOP, not lit, 10)
@@ -57,7 +57,7 @@ def language_model_map(alt: str, *, lit: str = "") -> Picture:
     body += path(f"M{middle} 254V248", MUTED, 1.3)
     for end in ENDS:
         body += _box(*end, lit)
-    body += _changed() if lit else _gone() + _legend()
+    body += _changed(rest) if lit else _gone() + _legend()
     return Picture(body, WIDTH, 608, alt, scale=0.97)
 
 
@@ -113,9 +113,9 @@ def _legend() -> str:
                       for n, (sign, words) in enumerate(rows)))
 
 
-def _changed() -> str:
+def _changed(rest: str) -> str:
     rows = [(panel(0, 12, 26, 16, True, 4), "what this chapter changes"),
-            (panel(0, 38, 26, 16, False, 4), "what stays"),
+            (panel(0, 38, 26, 16, False, 4), rest),
             (text(13, 72, "3", SMALL, fill=MUTED), "the chapter that built it")]
     return "".join(sign + text(34, 20 + 26 * n, words, SMALL, "start", MUTED)
                    for n, (sign, words) in enumerate(rows))
