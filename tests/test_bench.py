@@ -494,24 +494,16 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
                 took["npt"]["SMALL"], took["npt-bare"]["SMALL"],
                 1e3 * np.median(np.subtract(*(train["SMALL"]["seconds"][key]
                                               for key in ("npt-bare", "npt"))))),
-            "TINY's step was {:.1f} times as fast in the middle round, but in one it lost. "
-            "So by our rule we cannot tell. "
-            "At MEDIUM we saw no gain: {:.0f} ms in place of {:.0f}".format(
-                np.median(rounds["npt-bare"]["TINY"]),
-                took["npt"]["MEDIUM"], took["npt-bare"]["MEDIUM"]),
-            "{:.1f} ms in place of {:.1f}, with rounds on both sides of 1. At TINY".format(
-                took["npt-threads"]["SMALL"], took["npt"]["SMALL"]),
-            "{:.0f} ms in place of {:.0f}, with rounds on both sides of 1. So our reason".format(
-                took["npt-keep"]["MEDIUM"], took["npt"]["MEDIUM"]),
-            "**{:.1f} times** as fast, in the nine rounds from {:.1f} to {:.1f}: "
-            "{:.0f} ms in place of {:.0f}. At SMALL".format(
-                *middle_and_ends(1 / rounds["npt-threads"]["MEDIUM"]),
-                took["npt-threads"]["MEDIUM"], took["npt"]["MEDIUM"]),
-            "At SMALL a step takes PyTorch {:.1f} ms, and us {:.1f}.".format(
-                milliseconds(train["SMALL"], "torch"), took["npt"]["SMALL"]),
-            "BASE took {:.0f} ms in place of {:.0f}.".format(
-                took["npt-threads"]["BASE"], took["npt"]["BASE"])):
+            "At SMALL a step takes PyTorch {:.1f} ms, and us {:.1f} (middle".format(
+                milliseconds(train["SMALL"], "torch"), took["npt"]["SMALL"])):
         assert sentence in words, sentence
+    for told, before, after in (("the line", "npt-bare", "npt"),
+                                ("`keep_memory()`, beyond it", "npt", "npt-keep"),
+                                ("two threads", "npt", "npt-threads")):
+        cells = (np.divide(rounds[before][size], rounds[after][size]) for size in train)
+        row = " | ".join(f"{np.median(cell):.2f}<br><small>{min(cell):.2f}–{max(cell):.2f}</small>"
+                         for cell in cells)
+        assert f"| {told} | {row} |" in FAST
     threads, bare = rounds["npt-threads"], rounds["npt-bare"]
     assert min(threads["TINY"]) > 1 and min(threads["BASE"]) > 1
     assert (bare["TINY"] < 1).sum() == 1
@@ -639,8 +631,10 @@ def test_the_second_race_is_told_as_it_was():
     helped = {size: np.divide(by["seconds"]["npt"], by["seconds"]["torch-keep"])
               for size, by in train.items()}
     told = " | ".join(f"{np.median(rounds):.2f}" for rounds in helped.values())
-    assert ("There our step took {} of PyTorch's time at TINY, in every round less, "
-            "and {} at").format(*told.split(" | ")[:2]) in re.sub(r"\s+", " ", FAST)
+    assert ("At TINY our share of its time rose from {} to {}, and was still below 1 in every "
+            "round; at SMALL from {} to {},").format(
+        *(share for pair in zip(ratios(train), told.split(" | "), strict=True) for share in pair)
+    ) in re.sub(r"\s+", " ", FAST)
     assert f"| we with our line, PyTorch with `keep_memory()` | {told} |" in words
     both = " | ".join(ratios(train, "npt-keep", "torch-keep"))
     assert f"| both with `keep_memory()` | {both} |" in words
