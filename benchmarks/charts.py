@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contestants import REFERENCE
-from benchmarks.report import Results, gain
+from benchmarks.report import Results, gain, shares
 from npt_lib.book.figures import svg
 from npt_lib.book.figures.svg import LINE, MUTED, PALETTE, Picture, element, num
 
@@ -172,30 +172,30 @@ def said(value: float) -> str:
     return f"{value:.{1 if value > 0.1 else 2}f}"
 
 
-SHARES = {"products": "matrix products", "calls": "calls", "rest": "the rest"}
+PARTS = ("matrix products", "calls", "the rest")
 
 
 def where(found: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> Picture:
     """A bar for each size: how a step's time is shared."""
-    body, x = "", 78.0
-    for n, name in enumerate(SHARES.values()):
-        body += svg.rect(x, 0, 14, 14, PALETTE[n], rx=2)
-        body += svg.text(x + 20, 8, name, anchor="start", fill=PALETTE[n])
-        x += 20 + svg.text_width(name) + 26
-    words = []
-    for row, (size, kinds) in enumerate(found.items()):
-        middle = {part: statistics.median(times) for part, times in kinds["step"].items()}
-        shares = [middle[part] / middle["whole"] for part in ("products", "calls")]
-        y, x = 44 + 38 * row, float(LEFT)
+    body, x = "", float(LEFT)
+    for part, color in zip(PARTS, PALETTE, strict=False):
+        body += svg.rect(x, 0, 14, 14, color, rx=2)
+        body += svg.text(x + 20, 8, part, anchor="start", fill=color)
+        x += 20 + svg.text_width(part) + 26
+    words, y = [], 44
+    for size, kinds in found.items():
+        parts = shares(kinds["step"])
         body += svg.text(0, y, size, anchor="start")
-        for n, share in enumerate([*shares, 1 - sum(shares)]):
+        x = float(LEFT)
+        for share, color in zip(parts, PALETTE, strict=False):
             wide = (RIGHT - LEFT) * share
-            body += svg.rect(x, y - 13, wide, 26, PALETTE[n], opacity="0.85")
+            body += svg.rect(x, y - 13, wide, 26, color, opacity="0.85")
             if share > 0.05:
                 body += svg.text(x + wide / 2, y, f"{share:.0%}", fill=svg.PAPER, font_weight=600)
             x += wide
-        words.append(f"{size} {', '.join(f'{share:.0%}' for share in shares)} "
-                     f"and {1 - sum(shares):.0%}")
-    return Picture(body, RIGHT + 8, 44 + 38 * len(found) - 12,
+        y += 38
+        *first, last = (f"{share:.0%}" for share in parts)
+        words.append(f"{size} {', '.join(first)} and {last}")
+    return Picture(body, RIGHT + 8, y - 12,
                    "Where the time of a training step goes, as shares of products, calls and the "
                    f"rest: {'; '.join(words)}.")

@@ -135,6 +135,13 @@ the most below it. **Over 1 is faster**.
 {table("form", rows, ("before", "after", "gain"))}"""
 
 
+def shares(step: Mapping[str, Sequence[float]]) -> list[float]:
+    """What matrix products, calls and the rest take of a step, from middle times."""
+    whole, products, calls = (statistics.median(step[part])
+                              for part in ("whole", "products", "calls"))
+    return [products / whole, calls / whole, 1 - (products + calls) / whole]
+
+
 def gain(form: Results) -> float:
     """The time before over the time after, in the middle round."""
     return statistics.median(a / b for a, b in zip(form["before"], form["after"], strict=True))

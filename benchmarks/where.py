@@ -23,6 +23,7 @@ from benchmarks.flops import flops, training_products
 from benchmarks.forms import once
 from benchmarks.machine import Load, machine
 from benchmarks.race import ROOT, environment
+from benchmarks.report import shares
 from benchmarks.with_npt import model_of, sgemm, written
 from benchmarks.work import SIZES, Size
 
@@ -87,19 +88,15 @@ def table(numbers: dict) -> str:
         middle = {kind: {part: 1e3 * statistics.median(times) for part, times in parts.items()}
                   for kind, parts in kinds.items()}
         s, t = middle["step"], middle["writing"]
-        other = 1 - (s["products"] + s["calls"]) / s["whole"]
+        products, calls, rest = shares(kinds["step"])
         speed = flops(training_products(SIZES[name])) / 1e6 / s["products"] / numbers["sgemm"]
-        rows.append(f"| {name} | {s['whole']:.3g} ms | {share(s, 'products')} | {speed:.0%} "
-                    f"| {share(s, 'calls')} | {other:.0%} "
-                    f"| {t['whole']:.3g} ms | {share(t, 'calls')} |")
+        rows.append(f"| {name} | {s['whole']:.3g} ms | {products:.0%} | {speed:.0%} "
+                    f"| {calls:.0%} | {rest:.0%} "
+                    f"| {t['whole']:.3g} ms | {t['calls'] / t['whole']:.0%} |")
     return "\n".join([
         "| size | a step | products | of sgemm | calls | the rest "
         "| writing 64 tokens | its calls |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", *rows])
-
-
-def share(middle: dict[str, float], part: str) -> str:
-    return f"{middle[part] / middle['whole']:.0%}"
 
 
 def report(numbers: dict) -> str:

@@ -498,7 +498,7 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
                 milliseconds(train["SMALL"], "torch"), took["npt"]["SMALL"])):
         assert sentence in words, sentence
     for told, before, after in (("the line", "npt-bare", "npt"),
-                                ("`keep_memory()`, beyond it", "npt", "npt-keep"),
+                                ("keep_memory, beyond it", "npt", "npt-keep"),
                                 ("two threads", "npt", "npt-threads")):
         cells = (np.divide(rounds[before][size], rounds[after][size]) for size in train)
         row = " | ".join(f"{np.median(cell):.2f}<br><small>{min(cell):.2f}–{max(cell):.2f}</small>"
@@ -625,7 +625,7 @@ def test_the_second_race_is_told_as_it_was():
     products = ratios(SECOND["products"])
     assert "of PyTorch's time at TINY, {} at SMALL, {} at MEDIUM and {} at BASE.".format(
         *products[1:]) in words and f"Ours took {products[0]}" in words
-    for who, key, kept in (("PyTorch, without `keep_memory()`", "torch", "torch-keep"),
+    for who, key, kept in (("PyTorch, without keep_memory", "torch", "torch-keep"),
                            ("we, without our line", "npt-bare", "npt")):
         assert f"| {who} | {' | '.join(ratios(train, key, kept))} |" in words
     helped = {size: np.divide(by["seconds"]["npt"], by["seconds"]["torch-keep"])
@@ -635,9 +635,9 @@ def test_the_second_race_is_told_as_it_was():
             "round; at SMALL from {} to {},").format(
         *(share for pair in zip(ratios(train), told.split(" | "), strict=True) for share in pair)
     ) in re.sub(r"\s+", " ", FAST)
-    assert f"| we with our line, PyTorch with `keep_memory()` | {told} |" in words
+    assert f"| our line, its keep_memory | {told} |" in words
     both = " | ".join(ratios(train, "npt-keep", "torch-keep"))
-    assert f"| both with `keep_memory()` | {both} |" in words
+    assert f"| keep_memory on both sides | {both} |" in words
     assert min(np.divide(*(train["TINY"]["seconds"][key] for key in ("npt-keep", "npt")))) > 1
     assert max(helped.pop("TINY")) < 1
     assert all(min(rounds) < 1 < max(rounds) for rounds in helped.values())

@@ -64,6 +64,13 @@ def test_the_pictures_are_what_the_library_draws():
         assert (FOLDER / name).read_text("utf8") == picture.svg + "\n", "make execute"
 
 
+def test_every_column_of_a_page_has_a_name():
+    """A table's header is read aloud with each cell below it. (contents.md is for JupyterLab.)"""
+    for page in sorted({*BOOK.glob("*.md"), ROOT / "README.md"} - {BOOK / "contents.md"}):
+        headers = re.findall(r"^\|(.*)\|\n\|[ :|-]+\|$", page.read_text("utf8"), re.M)
+        assert [line for line in headers if not all(map(str.strip, line.split("|")))] == [], page
+
+
 def test_its_numbers_are_so():
     import numpy as np
 

@@ -292,6 +292,7 @@ def test_broadcasting_draws_only_one_copy_as_real():
     (lambda: plots.heatmap(W, WORDS[:4], WORDS, "x"), r"rows needs 6 labels, .* got 4\."),
     (lambda: plots.shapes("x (A, B, C, D, E)", alt="x"), r"1 to 4 axes, got 5: x \(A,"),
     (lambda: plots.table([["a"]], ["one", "two"]), r"each row needs 2 cells, .* got 1 in \['a'\]"),
+    (lambda: plots.table([["a", 1]], ["", "one"]), r"not empty, got \['', 'one'\]"),
     (lambda: plots.error_table({}), r"at least one error, got none"),
 ])
 def test_errors_name_what_is_required(draw, message):

@@ -10,6 +10,8 @@ class Table:
     def __init__(self, rows: Sequence[Sequence], headers: Sequence[str], caption: str = ""):
         self.rows = [[str(cell) for cell in row] for row in rows]
         self.headers, self.caption = list(headers), caption
+        if not all(header.strip() for header in self.headers):     # read aloud, it would be nothing
+            raise ValueError(f"each column needs a header that is not empty, got {self.headers}.")
         if wrong := [row for row in self.rows if len(row) != len(self.headers)]:
             raise ValueError(f"each row needs {len(self.headers)} cells, one for each header, "
                              f"got {len(wrong[0])} in {wrong[0]}.")
