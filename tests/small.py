@@ -3,7 +3,6 @@
 import numpy as np
 
 import npt_lib as npt
-from npt_lib.gradcheck import relative_error
 from npt_lib.tasks import copy_task
 
 N_SRC, V = 13, 11
@@ -57,20 +56,48 @@ def copying(seed=0, n_train=200, n_test=20):
     return task, model
 
 
-def sampled_errors(loss, parameters, n=16):
-    """Gradients of a whole model at n entries of each parameter, where all would take long.
+def directed_errors(forward, inputs, parameters, n=4):
+    """``gradient_errors`` of a whole model, along n random directions of each array.
 
-    ``loss() -> (number, backward)``. The entries are drawn; their central differences and the
-    gradients there are compared as one vector per parameter.
+    Entry by entry would take long. A direction moves all entries of an array at once, so a wrong
+    one shows in each; by the chain rule its gradient is the array's gradient times the direction.
     """
-    for p in parameters.values():
-        p.grad = None
-    loss()[1]()
-    rng, errors = np.random.default_rng(0), {}
-    for name, p in parameters.items():
-        entries = p.value.reshape(-1)                    # a view: what changes here changes there
-        assert np.shares_memory(entries, p.value) and p.value.dtype == np.float64
-        drawn = rng.choice(entries.size, min(n, entries.size), replace=False)
-        found = [npt.numeric_gradient(lambda: loss()[0], entries[i:i + 1])[0] for i in drawn]
-        errors[name] = relative_error(p.grad.reshape(-1)[drawn], np.array(found))
-    return errors
+    rng, inputs = np.random.default_rng(0), [np.array(x) for x in inputs]
+    floats = {f"input {i}": x for i, x in enumerate(inputs) if x.dtype.kind == "f"}
+    arrays = floats | {name: p.value for name, p in parameters.items()}
+    starts = {name: x.copy() for name, x in arrays.items()}
+    ways = {name: rng.standard_normal((n, *x.shape)) / np.sqrt(x.size)
+            for name, x in arrays.items()}
+
+    def moved(*steps):                                   # steps: for each array one, (n,)
+        for (name, x), step in zip(arrays.items(), steps, strict=True):
+            x[...] = starts[name] + np.tensordot(step, ways[name], axes=1)
+        y, backward = forward(*inputs)
+
+        def moved_backward(dy):
+            for p in parameters.values():
+                p.grad = None
+            dxs = backward(dy)
+            dxs = dxs if isinstance(dxs, tuple) else () if dxs is None else (dxs,)
+            grads = dict(zip(floats, dxs, strict=True))
+            grads |= {name: p.grad for name, p in parameters.items()}
+            return tuple(np.tensordot(ways[name], grads[name], axes=x.ndim)
+                         for name, x in arrays.items())
+
+        return y, moved_backward
+
+    errors = npt.gradient_errors(moved, [np.zeros(n) for _ in arrays])
+    return dict(zip(arrays, errors.values(), strict=True))
+
+
+def loss_errors(loss, parameters):
+    """The same of ``loss() -> (number, backward)``, for its parameters."""
+    def forward():
+        number, backward = loss()
+
+        def parameters_only(dloss):
+            backward()
+
+        return number, parameters_only
+
+    return directed_errors(forward, [], parameters)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from readers_models import Classifier, LanguageModel, ModernConfig, Sizes
-from small import sampled_errors
+from small import loss_errors
 
 import npt_lib as npt
 
@@ -48,8 +48,8 @@ def made(build, batch, seed=0):
 def test_the_loss_has_the_right_gradients(build, batch):
     model, given = made(build, batch)
     model = model.astype(np.float64)
-    errors = sampled_errors(lambda: model.loss(given, np.random.default_rng(1)),
-                            model.parameters())
+    errors = loss_errors(lambda: model.loss(given, np.random.default_rng(1)),
+                         model.parameters())
     assert len(errors) == len(model.parameters()) > 15
     assert max(errors.values()) < 1e-6
 

@@ -5,9 +5,12 @@ import inspect
 import numpy as np
 import pytest
 from cases import CASES
+from small import directed_errors
 
 import npt_lib
 from npt_lib import Module, gradient_errors
+
+LARGE = 1500                        # from this many parameters on, directions in place of entries
 
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -21,7 +24,8 @@ def test_gradients_agree_with_central_differences(case):
     def forward(*xs):
         return case.run(module, xs, np.random.default_rng(7))
 
-    errors = gradient_errors(forward, inputs, parameters)
+    errors_of = gradient_errors if case.n_parameters < LARGE else directed_errors
+    errors = errors_of(forward, inputs, parameters)
     n_floats = sum(x.dtype.kind == "f" for x in inputs)
     assert len(errors) == len(parameters) + n_floats > 0
     assert max(errors.values()) < 1e-6, errors
@@ -68,6 +72,27 @@ def test_the_check_finds_wrong_gradients(gradient, error):
     x = np.array([[0.5, -1.0, 2.0], [3.0, 0.1, -0.7]])
     found = npt_lib.check_gradients(broken(gradient), [x])
     assert abs(found - error) < 1e-8
+
+
+@pytest.mark.parametrize("wrong", [(0, 0), (6, 4)])
+def test_one_wrong_entry_shows_along_random_directions(wrong):
+    layer = npt_lib.Linear(7, 5, np.random.default_rng(0)).astype(np.float64)
+    x, parameters = np.random.default_rng(1).standard_normal((3, 7)), layer.parameters()
+
+    def forward(x):
+        y, backward = layer.forward(x)
+
+        def slipped(dy):
+            dx = backward(dy)
+            layer.W.grad[wrong] += 1e-3
+            return dx
+
+        return y, slipped
+
+    right = directed_errors(layer.forward, [x], parameters)
+    found = directed_errors(forward, [x], parameters)
+    assert list(right) == ["input 0", "W", "b"] and max(right.values()) < 1e-8
+    assert found["W"] > 1e-5 and max(found["input 0"], found["b"]) < 1e-8
 
 
 def test_the_check_wants_float64_and_every_gradient():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from readers_models import Classifier, LanguageModel
-from small import sampled_errors
+from small import loss_errors
 from test_exchanged_parts import MODERN, SIZES, class_batch, language_batch, pair_batch
 
 import npt_lib as npt
@@ -141,8 +141,8 @@ def assert_same_model(one, other, **tolerance):
 def test_the_loss_has_the_right_gradients(kind, config, batch):
     run = Run(kind, config, batch, dtype=np.float64)
 
-    errors = sampled_errors(lambda: run.model.loss(run.data, np.random.default_rng(1)),
-                            run.model.parameters())
+    errors = loss_errors(lambda: run.model.loss(run.data, np.random.default_rng(1)),
+                         run.model.parameters())
     assert errors and max(errors.values()) < 1e-6
 
 
