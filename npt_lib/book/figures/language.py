@@ -168,7 +168,6 @@ def candidates(before: str, tokens: Sequence[tuple[str, float, bool, bool]], alt
         color = PALETTE[2] if drawn else PALETTE[0] if allowed else LINE
         body += text(136, y, visible(token), FONT, "end", INK if allowed else MUTED, mono=True,
                      font_weight=700 if drawn else None)
-        body += rect(146, y - 9, 300, 18, SOFT, rx=3)
         body += rect(146, y - 9, max(300 * chance, 1), 18, color, rx=3)
         body += text(456, y, fixed(chance, 2), FONT, "start", MUTED)
     return Picture(body, CANVAS, 54 + 26 * len(tokens) - 12, alt)
