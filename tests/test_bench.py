@@ -509,7 +509,7 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
             for key in ("npt", "npt-bare", "npt-keep", "npt-threads")}
     rounds = {key: {size: np.divide(numbers["seconds"][key], numbers["seconds"]["npt"])
                     for size, numbers in train.items()} for key in took}
-    words = re.sub(r"\s+", " ", FAST)
+    words, (double, in_order, drawn) = re.sub(r"\s+", " ", FAST), without()
     for sentence in (
             "**{:.1f} times** as fast, in the nine rounds from {:.1f} to {:.1f}: "
             "{:.1f} ms in place of {:.1f}. Round by round, the middle saving is {:.1f} ms".format(
@@ -520,8 +520,11 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
             "At SMALL a step takes PyTorch {:.1f} ms, and us {:.1f}. Without the line that keeps "
             "memory it took {:.1f}.".format(milliseconds(train["SMALL"], "torch"),
                                             took["npt"]["SMALL"], took["npt-bare"]["SMALL"]),
-            "it would be about {:.0f}. Without ReLU's product it would be {:.0f} to {:.0f},".format(
-                *(took["npt"]["SMALL"] + more for more in without()))):
+            "it would be about {2:.0f}: {0:.1f} and the {1:.1f} saved.".format(
+                took["npt"]["SMALL"], double, took["npt"]["SMALL"] + double),
+            "it would be {3:.0f} to {4:.0f}, as the signs fall: {0:.1f} and {1:.1f} to {2:.1f}."
+            .format(took["npt"]["SMALL"], in_order, drawn,
+                    *(took["npt"]["SMALL"] + more for more in (in_order, drawn)))):
         assert sentence in words, sentence
     for told, before, after in (("the line", "npt-bare", "npt"),
                                 ("keep_memory, beyond it", "npt", "npt-keep"),
