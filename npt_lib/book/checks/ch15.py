@@ -175,7 +175,7 @@ EXERCISES = [
                      / w.sum()), "On how many machines is a row of x heard?"),
             Mistake("the sum of the weights is taken for a constant", lambda dy, x, w:
                     (grads(dy, x, w)[0], x @ dy.sum(axis=0) / w.sum()),
-                    "A weight stands above the line and below it. Which paths lead from it to y?"),
+                    "Each weight stands in both sums. Which paths lead from it to y?"),
             Mistake("not divided by the sum of the weights", lambda dy, x, w:
                     tuple(g * w.sum() for g in grads(dy, x, w)),
                     "If all weights are twice as large, does y change?"),
