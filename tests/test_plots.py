@@ -47,6 +47,7 @@ FIGURES = {
     "sheets": lambda alt: plots.matrix(np.arange(24).reshape(2, 3, 4), alt),
     "row": lambda alt: plots.row(plots.matrix([1, 2], "two"), "+", "more", alt=alt),
     "product": lambda alt: plots.product(W[:2, :3], W[:3, :4], alt, cell=(1, 2)),
+    "named product": lambda alt: plots.product(np.eye(3)[:2], W[:3, :2], alt, cols="12", largest=1),
     "stacked product": lambda alt: plots.product(W.reshape(2, 3, 6), W[:6, :2], alt,
                                                  cell=(1, 0, 1)),
     "broadcasting": lambda alt: plots.broadcasting(W[:2, :3], W[0, :3], alt),

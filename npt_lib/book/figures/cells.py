@@ -18,10 +18,11 @@ class Cell:
     blocked: bool = False
 
 
-def cells_of(values, digits: int = 2, groups=None, ghost=None) -> list[list[Cell]]:
-    """The cells of a matrix: words and colours."""
+def cells_of(values, digits: int = 2, groups=None, ghost=None,
+             largest: float | None = None) -> list[list[Cell]]:
+    """The cells of a matrix: words and colours. The largest value has the darkest, unless given."""
     sizes = np.abs(values[np.isfinite(values)].astype(float))
-    largest = float(sizes.max(initial=0.0)) or 1.0
+    largest = largest or float(sizes.max(initial=0.0)) or 1.0
     groups = np.full(values.shape, None) if groups is None else np.reshape(groups, values.shape)
     ghost = np.reshape(np.zeros(values.shape, bool) if ghost is None else ghost, values.shape)
     return [[_cell(values[i, j], digits, largest, groups[i, j], bool(ghost[i, j]))

@@ -14,35 +14,37 @@ OPERATIONS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 def product(a, b, alt: str, *, cell: Sequence[int] | None = None,
             names: tuple[str, str, str] = ("A", "B", "A @ B"), digits: int = 2,
-            rows: Sequence[str] = ()) -> Picture:
+            rows: Sequence[str] = (), cols: Sequence[str] = (),
+            largest: float | None = None) -> Picture:
     """a @ b laid out so that a row of a and a column of b meet in their cell of the result.
 
-    rows name the rows of a. cell = (i, j) outlines that row, that column and that cell. Stacked
-    matrices (three axes) make a picture for each sheet; there cell = (n, i, j).
+    rows name the rows of a, cols the columns of b. cell = (i, j) outlines that row, that column
+    and that cell. Stacked matrices (three axes) make a picture for each sheet; there
+    cell = (n, i, j). With largest, all three are shaded on one scale up to it.
     """
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim == b.ndim == 2:
-        return _product(a, b, alt, cell, names, digits, rows)
+        return _product(a, b, alt, cell, names, digits, rows, cols, largest)
     sheets = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if len(sheets) != 1:
         raise ValueError(f"product draws 2 or 3 axes, got {a.shape} @ {b.shape}.")
     a, b = (np.broadcast_to(x, sheets + x.shape[-2:]) for x in (a, b))
     return row(*(_product(a[n], b[n], alt, cell[1:] if cell and cell[0] == n else None,
                           [f"({name})[{n}]" if " " in name else f"{name}[{n}]" for name in names],
-                    digits, rows)
+                    digits, rows, cols, largest)
                  for n in range(sheets[0])), alt=alt, gap=32)
 
 
 def _product(a, b, alt: str, cell, names: Sequence[str], digits: int,
-             rows: Sequence[str]) -> Picture:
+             rows: Sequence[str], cols: Sequence[str], largest: float | None) -> Picture:
     """A at the lower left, B above the result."""
     i, j = cell if cell else (None, None)
     marks: tuple[dict, ...] = ({},) * 3
     if cell:
         marks = {"mark_rows": [i]}, {"mark_cols": [j]}, {"mark": [(i, j)]}
-    arrays = [Grid(cells_of(x, digits), title=name, rows=labels, **mark)
-              for x, name, labels, mark in zip((a, b, a @ b), names, (rows, (), ()), marks,
-                                               strict=True)]
+    labels: tuple[dict, ...] = {"rows": rows}, {"cols": cols}, {}
+    arrays = [Grid(cells_of(x, digits, largest=largest), title=name, **label, **mark)
+              for x, name, label, mark in zip((a, b, a @ b), names, labels, marks, strict=True)]
     width = max(grid.size[0] for grid in arrays)
     for grid in arrays:
         grid.size = (width, grid.size[1])
