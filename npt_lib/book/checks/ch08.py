@@ -99,7 +99,7 @@ EXERCISES = [
     predict(
         "8.1",
         "tgt, with <bos> and <eos>, is (2, 9); the memory is (2, 6, 16); there are 4 heads. What "
-        "is the shape of the weights of one block's cross-attention in training?",
+        "is the shape of the attention weights in one block's cross-attention in training?",
         (2, 4, 8, 6),
         mistakes=[
             Mistake("the decoder reads the whole row", (2, 4, 9, 6),
