@@ -29,6 +29,7 @@ LENGTH, BATCH, RATE = 128, 16, 4e-3
 PROMPTS = "Return the", "Parameters\n----------\n", ">>> import numpy as np\n>>> a = "
 PRIOR = 0.1                         # added to each count, so that nothing is impossible
 MEMORY = 20                         # bytes that the table that falls back may look at
+RUN = 60                            # bytes in a row that are no chance, but copied
 
 
 def bits_per_byte(
@@ -69,8 +70,12 @@ def by_counts(train: bytes, test: bytes, n_before: int) -> float:
     return nats / math.log(2) / (len(test) - n_before)
 
 
-def falling_back(train: bytes, test: bytes, n_before: int) -> list[float]:
+def falling_back(
+    train: bytes, test: bytes, n_before: int, of: np.ndarray | None = None
+) -> list[float]:
     """Bits per byte with a memory of 0, 1, … n_before bytes; what was rare asks one byte less.
+
+    A mean over all bytes, or over those of them where `of` is true.
 
     Both texts are numbered together: equal contexts have equal numbers, and a byte more makes a
     number of an earlier number and a byte.
@@ -86,9 +91,39 @@ def falling_back(train: bytes, test: bytes, n_before: int) -> list[float]:
         asked = slice(first, None)
         p = (count[longer[asked]] + 256 * PRIOR * p[-len(longer[asked]):]) / (
             met[contexts[:-1][asked]] + 256 * PRIOR)
-        found.append(float(-np.log2(p).mean()))
+        found.append(float(-np.log2(p if of is None else p[of[-len(p):]]).mean()))
         contexts, met = longer, count
     return found
+
+
+def copied(train: bytes, test: bytes, run: int = RUN) -> np.ndarray:
+    """For each byte of the test text: does it stand in a run that the training text has, too?"""
+    known = {train[i:i + run] for i in range(len(train) - run + 1)}
+    found = np.zeros(len(test), bool)
+    for i in range(len(test) - run + 1):
+        if test[i:i + run] in known:
+            found[i:i + run] = True
+    return found
+
+
+def byte_by_byte(
+    model: npt.GPT, rows: np.ndarray, tokenizer: npt.BytePairTokenizer, n_bytes: int
+) -> np.ndarray:
+    """The model's bits for each byte of the text in these rows: a token's in equal shares.
+
+    An end is one byte. What is not asked, the first token and the rest behind the last row, is nan.
+    """
+    bits = np.full(n_bytes, np.nan)
+    place = len(tokenizer.pieces[rows[0, 0]]) or 1
+    for i in range(0, len(rows), 32):
+        p, _ = npt.softmax(model(rows[i:i + 32, :-1]).astype(float))
+        right = rows[i:i + 32, 1:]
+        p = np.take_along_axis(p, right[..., None], axis=-1).ravel()
+        for one, token in zip(p, right.ravel(), strict=True):
+            n = len(tokenizer.pieces[token]) or 1
+            bits[place:place + n] = -np.log2(one) / n
+            place += n
+    return bits
 
 
 def main() -> None:
@@ -141,6 +176,11 @@ def main() -> None:
         train, test = ("\n".join(part).encode() for part in (texts.train, texts.test))
         record = {"numpy": np.__version__, "model": by_step,
                   "falls back": falling_back(train, test, MEMORY)}
+        bits = byte_by_byte(model, held_out[0], tokenizer, len(test))
+        old = copied(train, test)
+        for part, of in (("copied", old), ("new", ~old)):
+            record[part] = {"model": float(np.nanmean(bits[of])),
+                            "falls back": falling_back(train, test, MEMORY, of)}
         options.record.write_text(json.dumps(record, indent=1) + "\n", "utf8")
     if options.save:
         npt.save(options.save, model, tokenizer)

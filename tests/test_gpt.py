@@ -1,6 +1,7 @@
 """The language model: it writes with its cache what it would write without, learns, is saved."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -122,3 +123,40 @@ def test_the_example_counts_bits_right():
     assert falling_back(train, never_met, 1)[1] > 2
     tokenizer = npt.BytePairTokenizer()
     assert bits_per_byte(np.log(2), ["abc", "dé"], tokenizer) == pytest.approx(1)
+
+
+def test_the_example_tells_copied_bytes_from_new_ones():
+    from examples.language_model import copied, falling_back
+
+    train, test = b"0123456789" * 9, b"xx3456789yy"
+    old = copied(train, test, run=5)
+    assert old.tolist() == [False] * 2 + [True] * 7 + [False] * 2
+    assert not copied(train, test, run=8).any()
+    together = falling_back(train, test, 1)
+    for n in (0, 1):                    # a memory of 1 does not ask for the first byte
+        parts = [falling_back(train, test, 1, of)[n] for of in (old, ~old)]
+        assert parts[0] < parts[1]
+        assert np.average(parts, weights=[7, 4 - n]) == pytest.approx(together[n])
+
+
+def test_the_example_shares_out_bits_byte_by_byte():
+    from examples.language_model import bits_per_byte, byte_by_byte
+    from npt_lib.tasks import Texts
+
+    texts = Texts("cats", ["the cat, the hat"], ["the cat", "é"])
+    tokenizer = npt.BytePairTokenizer.from_texts(texts.train, 3)
+    config = npt.gpt_config(len(tokenizer), d_model=8, n_heads=2, d_ff=8, n_layers=1, max_len=16,
+                            dropout=0.0)
+    model = npt.GPT(config, np.random.default_rng(0))
+    n_tokens = sum(len(tokenizer.encode(text, eos=True)) for text in texts.test)
+    rows = texts.rows(tokenizer, n_tokens - 1, "test")[0]        # one row, all but the first asked
+    first = len(tokenizer.pieces[rows[0, 0]])
+    bits = byte_by_byte(model, rows, tokenizer, len("the cat") + 1 + len("é".encode()) + 1)
+    assert np.isnan(bits[:first]).all() and not np.isnan(bits[first:]).any()
+    loss = model.loss((rows,))[0] * (n_tokens - 1) / n_tokens
+    assert np.nansum(bits) / len(bits) == pytest.approx(
+        bits_per_byte(loss, texts.test, tokenizer), rel=1e-4)
+    sizes = [len(tokenizer.pieces[i]) or 1 for i in rows[0, 1:]]
+    assert max(sizes) > 1               # a token's bytes share its bits equally
+    for a, b in pairwise(first + np.cumsum([0, *sizes])):
+        assert np.ptp(bits[a:b]) == 0
