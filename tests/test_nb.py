@@ -74,6 +74,15 @@ def test_outputs_that_comparison_does_not_see_are_refused(output, fault):
     assert any(fault in line for line in nb.problems(made))
 
 
+def test_a_link_that_leads_nowhere_is_refused(tmp_path):
+    path = tmp_path / "02_x.ipynb"
+    text = "[here](#Here), [gone](#02-Gone)\n\n```\n[in code](#code)\n```\n\n## Here\n\nNow."
+    path.write_text(nb.dump(v4.new_notebook(cells=[v4.new_markdown_cell(text)])), "utf8")
+    nb.work(path, "norm")
+    _, wrong, _ = nb.work(path, "check")
+    assert wrong == ["a link to #02-Gone, which is not here"]
+
+
 def test_check_refuses_a_cell_that_never_ran(tmp_path):
     path = tmp_path / "x.ipynb"
     path.write_text(nb.dump(nb.normalise(notebook("1 + 1"))), "utf8")

@@ -148,6 +148,14 @@ def rewrite(cells: list, change) -> None:
         cells[i]["source"] = text
 
 
+def astray(cells: list) -> list[str]:
+    """The anchors that a stored notebook links to and does not have."""
+    prose = [c["source"] for c in cells if c["cell_type"] == "markdown"]
+    prose = [re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S) for text in prose]
+    there = {m for text in prose for m in re.findall(r'<a id="([^"\n]+)"></a>', text)}
+    return [m for text in prose for m in WITHIN.findall(text) if m not in there]
+
+
 def to_stored(cells: list, path: Path) -> None:
     rewrite(cells, lambda texts, places: linked(texts, path, places))
 

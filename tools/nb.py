@@ -164,7 +164,7 @@ def dump(nb) -> str:
 
 def problems(nb) -> list[str]:
     """What strict comparison cannot see, or what a stored notebook must not hold."""
-    found = []
+    found = [f"a link to #{place}, which is not here" for place in links.astray(nb.cells)]
     for cell in nb.cells:
         if cell.cell_type != "code":
             continue
