@@ -386,6 +386,8 @@ def test_what_falls_short_is_told_with_its_profile():
     alone = 1e3 * np.median(GAINS["attention, 2,048 positions"]["after"])
     shorter = 100 - 100 * alone / milliseconds(RECORD["attention"]["2048"], "npt")
     assert f"Attention at 2,048 positions took {shorter:.0f} % less." in words
+    parts = [row[1].removesuffix("%") for row in rows.values()]
+    assert f"make up {', '.join(parts[:3])} and {parts[3]} % of our step" in words
     assert f"the fast BLAS reaches only {rows['SMALL'][2]} of its best".replace("%", " %") in words
     shares = re.search(r"At SMALL the products, timed alone(.*?)</details>", FAST, re.S)[1]
     assert [f"{n}%" for n in re.findall(r"(\d+) %", shares)] == [
@@ -578,6 +580,7 @@ def test_what_else_the_pages_say_of_the_race():
 
 def test_the_five_lines_say_what_was_measured():
     words, how = MEASURED.split("## How it was measured")
+    fair = " ".join(words.split("## Is the line for memory fair?")[1].split())
     lines = re.findall(r"^\d\. (.*(?:\n(?:   .*)?)*)", words, re.M)
     training, memory, writing, attention, _unmeasured = lines
     by_size = ratios(RECORD["train"])
@@ -587,9 +590,16 @@ def test_the_five_lines_say_what_was_measured():
     assert always_faster == [("TINY", "jax"), ("BASE", "jax")]
     ahead = np.divide(seconds["TINY"]["npt"], seconds["TINY"]["jax"])
     assert 1 < np.median(ahead) < 1.2 and (ahead > 1).sum() == 8
-    assert re.findall(r"\d\.\d\d", training) == [*by_size, *ratios(SECOND["train"])]
-    without = " ".join(how.split()).split("Without that line")[1].split("PyTorch's time")[0]
-    assert re.findall(r"\d\.\d\d", without) == ratios(RECORD["train"], "npt-bare")
+    bare = ratios(RECORD["train"], "npt-bare")
+    assert re.findall(r"\d\.\d\d", training) == [
+        *by_size, *ratios(SECOND["train"]), *bare, *ratios(SECOND["train"], "npt-keep", "torch-keep")]
+    without = fair.split("Without that line")[1].split("PyTorch's time")[0]
+    assert re.findall(r"\d\.\d\d", without) == bare
+    assert f"took {bare[0]} of PyTorch's time, and with it {by_size[0]}." in fair
+    jax = ratios(RECORD["train"], "jax")[0]
+    assert f"({by_size[1]} is level by this rule, and JAX's {jax} is no lead over our {by_size[0]})" \
+        in words
+    assert 0.8 < float(by_size[1]) and float(jax) / float(by_size[0]) > 0.8     # a fifth
     ready = [float(r) for r in ratios(RECORD["train"], "torch-nn")]
     assert f"layers took {min(ready):.2f} to {max(ready):.2f} of the time of" in words
     rounds = {size: np.divide(by["npt"], by["torch"]) for size, by in seconds.items()}
@@ -634,7 +644,7 @@ def test_the_five_lines_say_what_was_measured():
     ends = [[round(end(some)) for some in both for end in (min, max)] for both in (raced, outside)]
     assert [int(n) for n in re.findall(r"(?<![,.])\b\d{2,3}\b(?! times)", answer)] == [
         *(round(np.median(some)) for some in outside),
-        *(round(milliseconds(RECORD["attention"][n], "npt")) for n in ("2048", "4096")), *ends[0]]
+        *(round(milliseconds(RECORD["attention"][n], "npt")) for n in ("2048", "4096"))]
     assert ends[0][1] - ends[0][0] > ends[1][1] - ends[1][0]
     kernels = np.divide(seconds["SMALL"]["npt-Haswell"], seconds["SMALL"]["npt"])
     assert abs(np.median(kernels) - 1) < 0.03 and min(kernels) < 1 < max(kernels)
@@ -665,6 +675,13 @@ def test_the_second_race_is_told_as_it_was():
         said = f"{first} of its time at TINY, and less than it in every round; then" \
             if key == "npt" else f"{first},"
         assert f"{said} {', '.join(others)} and {last}" in words
+    for told, pair in (("`keep_memory()` makes PyTorch", ("torch", "torch-keep")),
+                       ("Our line makes us", ("npt-bare", "npt"))):
+        *others, last = ratios(train, *pair)
+        assert f"{told} {', '.join(others)} and {last} times as fast" in words
+    divided = milliseconds(train["BASE"], "npt") / milliseconds(train["BASE"], "torch-keep")
+    assert f"Those would say {divided:.2f} at BASE in place of " \
+        f"{ratios(train, 'npt', 'torch-keep')[-1]}:" in words
     both = [np.divide(by["seconds"]["npt-keep"], by["seconds"]["torch-keep"])
             for by in train.values()]
     assert all(min(rounds) < 1 < max(rounds) for rounds in both)
