@@ -145,7 +145,7 @@ def follow(lab: Lab, path: str, href: str) -> None:
     """Click a link, and wait for what it promises."""
     where = urlparse(href)
     file, anchor = unquote(where.path).removeprefix("/files/"), unquote(where.fragment)
-    if kind(href) == "paper":
+    if kind(href) in ("paper", "elsewhere"):    # opens beside JupyterLab
         with lab.page.context.expect_page() as opened:
             lab.click(href)
         while href not in lab.asked:
