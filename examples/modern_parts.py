@@ -37,8 +37,8 @@ SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropo
                              max_len=LENGTH + 1)
 PARTS: dict[str, dict[str, Any]] = {
     "GPT-2's parts": {},
-    "begun at 0": {"begin": "zeros"},                  # GPT-2's positions begin at random
-    "begun as waves": {"begin": "waves"},              # as chapter 11 does with its positions
+    "begun at 0": {"begin": "zeros"},                  # as in chapter 11; GPT-2's begin at random
+    "begun as waves": {"begin": "waves"},              # chapter 5's, as loud as the words
     "RMSNorm": {"norm": "rms"},
     "no positions": {"positions": "none"},
     "relative bias": {"positions": "relative"},
