@@ -211,7 +211,8 @@ def test_a_pale_text_and_a_link_that_cannot_be_told_are_found(chrome):
     page = chrome.new_page()
     page.set_content(f"<!doctype html><html lang=en><title>t</title><main>{PALE}</main>")
     found = accessibility(page, {"colours": True, "others": False})
-    assert [line.split(":")[0] for line in found] == ["color-contrast (2)", "link-in-text-block (1)"]
+    assert [line.split(":")[0] for line in found] == [
+        "color-contrast (2)", "link-in-text-block (1)"]
 
 
 def test_accessibility_is_really_checked():
