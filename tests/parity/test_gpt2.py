@@ -1,4 +1,11 @@
-"""GPT-2 of the package transformers beside ours, over the files that either of them writes."""
+"""GPT-2 of the package transformers beside ours, over the files that either of them writes.
+
+GPT-2's own files are not ours to store. Who has them asks with GPT2=FOLDER make test-parity.
+"""
+
+import os
+import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +18,8 @@ from npt_lib.tasks import numpy_documentation
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("safetensors")
 
+OWN = os.environ.get("GPT2", "")            # a folder with the files as they were published
+WITHOUT = "asked with GPT2=FOLDER, GPT-2's own files"
 SMALL = dict(vocab_size=61, n_embd=24, n_head=3, n_layer=3, n_positions=17)
 
 
@@ -95,3 +104,45 @@ def test_what_is_stored_for_every_run_is_what_transformers_computes():
     model = transformers.GPT2LMHeadModel.from_pretrained(FOLDER).to(torch.float32).eval()
     for name, x in judged(model).items():
         assert np.abs(x - stored[name]).max() <= 1e-4 * np.abs(stored[name]).max(), name
+
+
+def has(name):
+    return bool(OWN) and (Path(OWN) / name).exists()
+
+
+def odd_texts(n, rng):
+    """Signs of all of Unicode that Python and the judge both know, among the usual ones."""
+    usual = list("  \n\n\t'abcDE123.,!?_stllveredm\u00a0\u3000")
+    known = [c for c in map(chr, range(0x20000)) if unicodedata.category(c) not in ("Cn", "Cs")]
+    for length in rng.integers(1, 30, n):
+        signs = (usual if rng.random() < 0.6 else known for _ in range(length))
+        yield "".join(some[rng.integers(len(some))] for some in signs)
+
+
+@pytest.mark.skipif(not has("merges.txt"), reason=WITHOUT)
+def test_gpt_2s_own_vocabulary():
+    """Its 50,257 tokens: the documentation of NumPy and 2,000 odd texts get the ids they should."""
+    folder = Path(OWN)
+    ours = GPT2Tokenizer.read(folder)
+    theirs = transformers.GPT2Tokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    assert len(ours) == 50_257 and ours.encode("This is some text") == [1212, 318, 617, 2420]
+    texts = numpy_documentation()
+    for text in [*texts.train, *texts.test, *odd_texts(2000, np.random.default_rng(0))]:
+        ids = ours.encode(text)
+        assert ids == theirs(text)["input_ids"], text[:80]
+        assert ours.decode(ids) == text
+
+
+@pytest.mark.skipif(not has("model.safetensors"), reason=WITHOUT)
+def test_gpt_2s_own_weights():
+    """Logits, and the 20 tokens that follow a prompt."""
+    model, tokenizer = load_gpt2(OWN), GPT2Tokenizer.read(OWN)
+    twin = transformers.GPT2LMHeadModel.from_pretrained(OWN).to(torch.float32).eval()
+    ids = np.array([tokenizer.encode("An array is a")])
+    with torch.no_grad():
+        theirs = twin(torch.from_numpy(ids)).logits.numpy()
+    assert np.abs(model(ids) - theirs).max() < 1e-4 * np.abs(theirs).max()
+    expected = twin.generate(torch.from_numpy(ids), max_new_tokens=20, do_sample=False,
+                             eos_token_id=None, pad_token_id=50256)
+    np.testing.assert_array_equal(npt.greedy(model, ids, 20, end_ids=()),
+                                  expected.numpy()[:, ids.shape[1]:])
