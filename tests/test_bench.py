@@ -409,8 +409,8 @@ def test_the_times_of_forms_are_those_of_the_record():
     words = re.sub(r"\s+", " ", FAST)
     numbers = SIZES["SMALL"].batch * SIZES["SMALL"].n_tgt * SIZES["SMALL"].d_ff
     in_order, drawn = (np.median(GAINS["np.where"][when]) for when in ("after", "before"))
-    for sentence in ("took {} ms in place of {}. Of {:,} guesses, half were wrong. So each of these "
-                     "costs {:.1f} nanoseconds".format(*middle("np.where", 2), numbers,
+    for sentence in ("took {} ms in place of {}. Of {:,} guesses, half were wrong. So each of "
+                     "these costs {:.1f} nanoseconds".format(*middle("np.where", 2), numbers,
                                                        1e9 * (drawn - in_order) / (numbers / 2)),
                      "decides nothing, and took {} ms.".format(*middle("ReLU backward", 2)),
                      "took {} ms in place of {}, 1.1 times".format(*middle("Adam, its bias")),
