@@ -78,7 +78,7 @@ def test_its_numbers_are_so():
 
     task, said = red_balls(np.random.default_rng(25)), TEXT.replace("\n", " ")
     assert f"from {len(task.train):,} English sentences" in said
-    assert f"{len(task.test):,} sentences have one of these" in said
+    assert f"We kept back all {len(task.test):,} sentences that have a *red ball*" in said
     assert not [english for english, _ in task.train if any(pair in english for pair in HELD_OUT)]
     assert SENTENCE == "the cat lost her red ball" and SENTENCE in dict(task.test)
     readme = (ROOT / "README.md").read_text("utf8")
@@ -130,7 +130,7 @@ EXPLORERS = [text for c in CELLS for out in c.get("outputs", [])
 def test_the_journey_goes_from_words_to_words():
     journey, _ = EXPLORERS
     captions = re.findall(r'class="npt-caption">([^<]*)</p>', journey)
-    assert 30 <= len(captions) - 1 <= 60                # the first is shown, and stored too
+    assert 20 <= len(captions) - 1 <= 30                # the first is shown, and stored too
     for word in ("the", "cat", "lost", "her", "red", "ball"):
         assert [c for c in captions if c.startswith(f"“{word}” looks most at")]
     written = re.findall(r"The likeliest, “(.*?)”, is written", journey)

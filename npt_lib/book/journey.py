@@ -35,6 +35,7 @@ WHAT = """ball pelota f, house casa f, box caja f, shirt camisa f, bed cama f, f
 hat sombrero m, book libro m, car coche m, coat abrigo m, clock reloj m, boat barco m"""
 HELD_OUT = ("red ball", "cat lost", "bear lost", "child lost")
 N_TRAIN, N_STEPS, D_MODEL = 6000, 200, 32
+N_SLOW = 2                               # words that take three frames each; the others one
 
 
 def _words(lines: str) -> list[list[str]]:
@@ -132,8 +133,10 @@ def quoted(words: list[str]) -> list[str]:
 
 def frames(trip: Trip) -> list[tuple[Picture, str]]:
     """The journey, a picture and a sentence or two for each step; first its end, as a poster."""
+    start, end = trip.written[0], trip.written[-1]
     poster = ("This is how it will end: in the middle the vectors that the model made of the "
               "English words, below the Spanish ones, and lines to where it looked most. "
+              f"({start} and {end} mark the beginning and the end.) "
               "How does a sentence get here?")
     done = ("The end mark has been written, so the translation is finished: "
             f"{' '.join(trip.written[1:-1])}. Each word is tied to the English words that it "
@@ -195,7 +198,10 @@ def whole(trip: Trip) -> Picture:
 
 
 def _next_word(trip: Trip, t: int) -> list[tuple[Picture, str]]:
-    """Three frames: where it looks, how likely each word is, and the word in its place."""
+    """Where it looks, how likely each word is, and the word in its place.
+
+    A frame for each while that is new, for two words; then one for all.
+    """
     word, so_far, back = trip.written[t + 1], trip.written[:t + 1], trip.back[t][:t + 1]
     likely = np.argsort(-trip.chances[t], kind="stable")[:N_BARS]
     chances = [(trip.vocabulary[i], float(trip.chances[t, i])) for i in likely]
@@ -205,6 +211,13 @@ def _next_word(trip: Trip, t: int) -> list[tuple[Picture, str]]:
     start = (f"Now it writes, beginning with a start mark, {so_far[0]}. It looks" if t == 0 else
              f"For the next word it looks back at “{' '.join(so_far[1:])}”, and")
     numbers = ", ".join(f"{name} {fixed(chance, 2)}" for name, chance in chances)
+    if t >= N_SLOW:
+        scene = replace(stage, written=trip.written[:t + 2], chances=chances, chosen=True)
+        lead = "The same for the next word, in one step: it" if t == N_SLOW else "The next"
+        return [(scene.picture(f"{word} looks {looks}; the likeliest: {numbers}"),
+                 f"{lead} looks {looks}. The likeliest, “{word}”, is written."
+                 f"{remark(word, trip.source, trip.across[t])}"
+                 f"{' That ends the sentence.' if word == trip.written[-1] else ''}")]
     return [
         (replace(stage, back=back).picture(
             f"Across, {looks}; {described_row(back, so_far, 'back,', verb='most at')}"),
@@ -215,6 +228,5 @@ def _next_word(trip: Trip, t: int) -> list[tuple[Picture, str]]:
          f"{fixed(1 - chances[0][1], 2)}."),
         (replace(stage, written=trip.written[:t + 2], across=(), chances=chances,
                  chosen=True).picture(f"{word} is written after {' '.join(so_far)}"),
-         f"The likeliest, “{word}”, is written. " + ("That ends the sentence."
-         if word == trip.written[-1] else "It goes back in, as input for the next.")),
+         f"The likeliest, “{word}”, is written. It goes back in, as input for the next."),
     ]

@@ -201,7 +201,7 @@ def crossing(source: Sequence[str], written: Sequence[str], pairs: Sequence[Sequ
 
 def _across(scene: Scene) -> str:
     """From the next word up to the source, and back along what is written."""
-    at = _column(len(scene.written), scene.slots)
+    at = _column(len(scene.written) - scene.chosen, scene.slots)
     up = "".join(_cross(at, _column(j, len(scene.source)), w)
                  for j, w in enumerate(scene.across) if w >= LEAST)
     back = "".join(_arc(at, _column(j, scene.slots), SLOTS + 15, 1, w, BACK)
