@@ -1,11 +1,12 @@
 """The race as pictures: a dot for the middle round, a line from the least round to the most."""
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contestants import REFERENCE
-from benchmarks.report import Results, gain, shares
+from benchmarks.report import Results, duration, gain, shares
 from npt_lib.book.figures import svg
 from npt_lib.book.figures.svg import LINE, MUTED, PALETTE, Picture, element, num
 
@@ -165,6 +166,27 @@ def worth(results: Results) -> Picture:
                       for form in forms)
     return Picture(body, 528, 36 + 30 * len(forms) - 12,
                    f"How many times as fast each form is, and what a step of SMALL saves: {words}.")
+
+
+def pair(form: Results) -> Picture:
+    """Two bars: the middle time of a form, and of the one that took its place."""
+    bars = [(form["from"], form["before"], MUTED),
+            (form["to"].replace("npt_lib.", "").replace("npt_lib", "the library"), form["after"],
+             PALETTE[0])]
+    middle = [statistics.median(times) for _, times, _ in bars]
+    start, wide, body, words = 250, 190, "", []
+    for n, ((name, _, color), time) in enumerate(zip(bars, middle, strict=True)):
+        y, long = 9 + 24 * n, max(wide * time / max(middle), 1.5)
+        body += svg.text(start - 12, y, name, anchor="end", fill=color)
+        body += svg.rect(start, y - 8, long, 16, color, rx=2)
+        body += svg.text(start + long + 6, y, duration(time), anchor="start", fill=color)
+        words.append(f"{name} {duration(time)}")
+    return Picture(body, start + wide + 80, 42, f"{form['name']}: {'; '.join(words)}.")
+
+
+def file_of(form: Results) -> str:
+    """Where the picture of a form lies."""
+    return "gain-" + re.sub(r"[^a-z0-9]+", "-", form["name"].lower()) + ".svg"
 
 
 def said(value: float) -> str:

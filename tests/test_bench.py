@@ -347,10 +347,12 @@ FAST, MEASURED = ((ROOT / "book" / f"{name}.md").read_text("utf8")
 
 
 def test_the_gains_that_the_page_tells_are_those_of_the_record():
-    told = re.findall(r"^% gain: (.*)\n\n(.*(?:\n.+)*)", FAST, re.M)
-    assert len(told) >= 14
-    for name, words in told:
+    told = re.findall(r"^% gain: (.*)\n\n!\[(.*)\]\((.*)\)\n\n(.*(?:\n.+)*)", FAST, re.M)
+    assert len(told) == FAST.count("% gain: ") >= 14
+    for name, alt, file, words in told:
         assert re.findall(r"\*\*(\d+\.\d) times\*\*", words) == [f"{gain(GAINS[name]):.1f}"], name
+        assert alt == charts.pair(GAINS[name]).alt
+        assert file == f"figures/{charts.file_of(GAINS[name])}"
 
 
 def test_what_falls_short_is_told_with_its_profile():

@@ -243,7 +243,10 @@ def pictures() -> dict[str, Picture]:
 def races() -> dict[str, Picture]:
     """File name and picture, for the pages on speed."""
     results = json.loads(RACE.read_text("utf8"))
-    return {"race-training.svg": charts.training(results),
+    page = (FOLDER.parent / "making_it_fast.md").read_text("utf8")
+    pairs = {charts.file_of(form): charts.pair(form) for form in results["forms"]}
+    return {name: drawn for name, drawn in pairs.items() if f"figures/{name}" in page} | {
+            "race-training.svg": charts.training(results),
             "race-writing.svg": charts.writing(results),
             "savings.svg": charts.worth(results),
             "where.svg": charts.where(json.loads(WHERE.read_text("utf8"))["found"])}
