@@ -123,6 +123,7 @@ USES = {"precision of Linear": 14, "ReLU backward": 4, "softmax of short rows": 
         "layer norm": 10, "embedding gradient, vocabulary of 32": 2, "Adam": 1,
         "bias gradient": 4}                 # how often each form stands in a step of SMALL
 SHORT = {"precision of Linear": "float32 in Linear",
+         "the largest of each row, np.sum": "shifted, np.sum",
          "embedding gradient, vocabulary of 32": "embedding gradient"}
 
 
@@ -170,11 +171,11 @@ def worth(results: Results) -> Picture:
 
 def pair(form: Results) -> Picture:
     """Two bars: the middle time of a form, and of the one that took its place."""
-    bars = [(form["from"], form["before"], MUTED),
+    bars = [(SHORT.get(form["from"], form["from"]), form["before"], MUTED),
             (form["to"].replace("npt_lib.", "").replace("npt_lib", "the library"), form["after"],
              PALETTE[0])]
     middle = [statistics.median(times) for _, times, _ in bars]
-    start, wide, body, words = 250, 190, "", []
+    start, wide, body, words = 184, 150, "", []
     for n, ((name, _, color), time) in enumerate(zip(bars, middle, strict=True)):
         y, long = 9 + 24 * n, max(wide * time / max(middle), 1.5)
         body += svg.text(start - 12, y, name, anchor="end", fill=color)
