@@ -538,7 +538,7 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
             "| without the line that keeps memory | "
             f"{took['npt-bare']['SMALL']:.1f} | measured |",
             f"it: {first} and {ratios(train, 'npt-bare')[0]} of PyTorch's time.",
-            "Beyond the line it gained nothing that we can tell, from TINY to BASE "
+            "Beyond the line that gained nothing that we can tell, from TINY to BASE "
             "{:.2f}, {:.2f}, {:.2f} and {:.2f} times.".format(
                 *(np.median(1 / by) for by in rounds["npt-keep"].values()))):
         assert sentence in words, sentence
