@@ -29,7 +29,7 @@ lab: $(READY)   ## open the notebooks in JupyterLab, at the contents page
 
 ## To check
 test: lint $(READY)  ## everything that a change may break: lint, types, unit tests, every notebook
-	$(BIN)/python -m pytest -n 2 --dist=loadfile $(NBVAL) tests $(wildcard book/*.ipynb book/*/*.ipynb)
+	$(BIN)/python -m pytest -n 2 --dist=loadfile $(NBVAL) $(ARGS) tests $(wildcard book/*.ipynb book/*/*.ipynb)
 lint: $(READY)  ## notebooks in normal form, ruff, mypy, spelling
 	$(BIN)/python tools/nb.py check
 	$(BIN)/ruff check -q .
@@ -51,8 +51,9 @@ bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: _build/bench
 ## To change
 execute: $(READY)  ## run the notebooks and store their outputs (NB=book/02_attention.ipynb for one)
 	$(BIN)/python tools/nb.py run $(NB)
-	@if [ -z "$(NB)" ]; then for tool in pictures titles reference; do \
-	$(BIN)/python tools/$$tool.py || exit 1; done; fi
+	@if [ -z "$(NB)" ]; then $(MAKE) --no-print-directory drawn; fi
+drawn: $(READY)  ## pictures, titles and reference, made anew from what is there
+	@for tool in pictures titles reference; do $(BIN)/python tools/$$tool.py || exit 1; done
 clean:          ## remove what was built, environments included
 	rm -rf _build node_modules .venv .venv-parity .venv-bench
 
@@ -77,4 +78,4 @@ $(AXE): package.json
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund || npm install --silent --no-audit --no-fund; \
 	else echo "npm is not there: the accessibility check is skipped"; fi
 
-.PHONY: help book pdf serve lab test lint test-long test-pages test-lab test-parity bench execute clean
+.PHONY: help book pdf serve lab test lint test-long test-pages test-lab test-parity bench execute drawn clean

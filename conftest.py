@@ -6,6 +6,7 @@ import os
 from tools.kernel_env import ENV
 
 os.environ.update(ENV)  # before NumPy is imported: one BLAS thread, no progress bars
+pytest_plugins = ["tests.same_bytes"] if importlib.util.find_spec("nbformat") else []
 
 # What the library's own tests do without (requirements-library.txt): PyTorch has an environment of
 # its own (make test-parity), and what builds the pages and runs notebooks is for the book.

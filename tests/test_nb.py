@@ -3,12 +3,15 @@
 import base64
 import copy
 import io
+import subprocess
+import sys
 
 import nbformat
 import pytest
 from PIL import Image
 
 from npt_lib.book.figures.svg import Picture, rect, text
+from tests import same_bytes
 from tools import bitmaps, nb, style
 
 v4 = nbformat.v4
@@ -179,3 +182,29 @@ def test_a_drawing_has_a_bitmap_beside_it():
     assert not nb.problems(made)
     made.cells[0].outputs[0].data["image/png"] = "A" * 60_000
     assert "a bitmap of 45000 bytes, at most 40000: figure" in nb.problems(made)
+
+
+DRAWN = """from IPython.display import SVG
+import os
+SVG('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0h9v9"/></svg>')"""
+VARIED = "print(os.urandom(8).hex())"
+
+
+def test_a_file_that_a_run_would_change_is_found_where_nbval_sees_nothing(tmp_path):
+    """A bitmap of another drawing, though the drawing is the same; a cell that varies may vary."""
+    path = tmp_path / "x.ipynb"
+    made = notebook(DRAWN, VARIED)
+    made.cells[1].metadata["tags"] = ["nbval-ignore-output"]
+    path.write_text(nb.dump(made), "utf8")
+    _, changed = run(path)
+    outputs = [copy.deepcopy(changed.cells[0].outputs), []]
+    del outputs[0][0].data[bitmaps.PNG]                           # as nbval finds it
+    assert same_bytes.stored(path.read_text("utf8"), path, outputs) == path.read_text("utf8")
+
+    changed.cells[0].outputs[0].data[bitmaps.PNG] = base64.b64encode(b"another").decode() + "\n"
+    path.write_text(nb.dump(changed), "utf8")
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.same_bytes", "--same-bytes", "--nbval",
+         "--nbval-current-env", f"--rootdir={tmp_path}", path],
+        cwd=style.ROOT, capture_output=True, text=True)
+    assert "2 passed, 1 error" in found.stdout and "x.ipynb is another file" in found.stdout
