@@ -1,4 +1,4 @@
-"""With ``--same-bytes``: a notebook that nbval has run is, stored as ``make execute`` stores it, the same file.
+"""With ``--same-bytes``: a notebook that nbval runs is the file that ``make execute`` would store.
 
 nbval compares what the cells printed and drew, and leaves out what it takes for noise. So CI asks
 for the whole file too: from the same run, not from a second one of ten minutes.
