@@ -563,6 +563,9 @@ def test_clocks_add_up_to_the_match():
     tree.fromstring(drawn.svg)
     assert drawn.alt == ("query at place 3, key at place 1: the clocks match by 0.50, −0.25, "
                          "together 0.25")
+    named = plots.turned_clocks([(1, 0), (0, 1)], [(0.5, 0.5), (0.25, -0.25)], "ab", ("x", "y"))
+    assert named.alt == "x, y: the clocks match by 0.50, −0.25"
+    assert ">+<" in drawn.svg and ">+<" not in named.svg
 
 
 def test_the_map_of_a_later_chapter_lights_one_box():
