@@ -19,27 +19,27 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """After a notebook's last cell; its earlier cells are those of the same collector."""
-    if not item.config.option.same_bytes or not hasattr(item, "test_outputs"):
+    """After a notebook's last cell, if all its cells have run."""
+    last = nextitem is None or nextitem.parent is not item.parent
+    if not item.config.option.same_bytes or not hasattr(item, "test_outputs") or not last:
         return
-    ran = item.parent.__dict__.setdefault("ran", {})
-    ran[item.cell_num] = item.test_outputs
-    if nextitem is None or nextitem.parent is not item.parent:
-        path = Path(item.parent.path)
-        before = path.read_text("utf8")
-        n_cells = sum(cell.cell_type == "code" for cell in item.parent.nb.cells)
-        if len(ran) == n_cells and stored(before, path, ran) != before:      # not for a part of it
-            pytest.fail(f"{path.name} {WHY}.", pytrace=False)
+    outputs = [cell.test_outputs for cell in item.session.items if cell.parent is item.parent]
+    n_cells = sum(cell.cell_type == "code" for cell in item.parent.nb.cells)
+    if len(outputs) < n_cells or None in outputs:
+        return
+    path = Path(item.parent.path)
+    text = path.read_text("utf8")
+    if stored(text, path, outputs) != text:
+        pytest.fail(f"{path.name} {WHY}.", pytrace=False)
 
 
-def stored(text: str, path: Path, ran: dict[int, list] | list[list]) -> str:
+def stored(text: str, path: Path, outputs: list) -> str:
     """The file that a run with these outputs writes; cells that vary keep what they have."""
     from tools import nb as notebooks
 
     nb = nbformat.reads(text, as_version=4)
     code = [cell for cell in nb.cells if cell.cell_type == "code"]
-    for n, cell in enumerate(code):
+    for cell, found in zip(code, outputs, strict=True):
         if not notebooks.varies(cell):
-            cell.outputs = [nbformat.from_dict(dict(out)) for out in ran[n]]
-    notebooks.complete(nb, path)
-    return notebooks.dump(notebooks.normalise(nb))
+            cell.outputs = [nbformat.from_dict(dict(out)) for out in found]
+    return notebooks.finished(nb, path)

@@ -559,13 +559,14 @@ def test_heads_stand_above_the_keys_that_they_share():
 
 
 def test_clocks_add_up_to_the_match():
-    drawn = plots.turned_clocks([(1, 0), (0, 1)], [(0.5, 0.5), (0.25, -0.25)], "ab", (3, 1))
+    hands = [(1, 0), (0, 1)], [(0.5, 0.5), (0.25, -0.25)]
+    drawn = plots.turned_clocks(*hands, "ab", ("query at place 3", "key at place 1"))
     tree.fromstring(drawn.svg)
     assert drawn.alt == ("query at place 3, key at place 1: the clocks match by 0.50, −0.25, "
                          "together 0.25")
-    named = plots.turned_clocks([(1, 0), (0, 1)], [(0.5, 0.5), (0.25, -0.25)], "ab", ("x", "y"))
-    assert named.alt == "x, y: the clocks match by 0.50, −0.25"
-    assert ">+<" in drawn.svg and ">+<" not in named.svg
+    apart = plots.turned_clocks(*hands, "ab", ("x", "y"), total=False)
+    assert apart.alt == "x, y: the clocks match by 0.50, −0.25"
+    assert ">+<" in drawn.svg and ">+<" not in apart.svg
 
 
 def test_the_map_of_a_later_chapter_lights_one_box():

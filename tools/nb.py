@@ -158,6 +158,12 @@ def _normalise_outputs(cell, count: int) -> None:
             data.pop(WIDGET_VIEW, None)
 
 
+def finished(nb, path: Path) -> str:
+    """The text of a notebook's file, in normal form and with all that belongs to it."""
+    complete(nb, path)
+    return dump(normalise(nb))
+
+
 def dump(nb) -> str:
     return nbformat.writes(nb).rstrip("\n") + "\n"
 
@@ -197,8 +203,7 @@ def work(path: Path, verb: str, fresh: bool = False) -> tuple[Path, list[str], s
             return path, [str(error).strip()], "failed"
     else:
         forget(nb)
-    complete(nb, path)
-    after = dump(normalise(nb))
+    after = finished(nb, path)
     wrong = problems(nb) if verb != "norm" else []
     if verb == "check":
         if after != before:

@@ -94,16 +94,13 @@ def shared_keys(kinds: Sequence[tuple[str, int]], n_heads: int, alt: str) -> Pic
 
 
 def turned_clocks(q: Sequence[tuple[float, float]], k: Sequence[tuple[float, float]],
-                  labels: Sequence[str], places: tuple[int, int] | tuple[str, str]) -> Picture:
+                  labels: Sequence[str], hands: tuple[str, str], total: bool = True) -> Picture:
     """A clock for each pair: the hands of a query (blue) and of a key (orange), and their match.
 
-    q and k are the tips (across, up), each hand at most about 1 long. Where places are words, they
-    name the hands instead, and the shares are not added up.
+    q and k are the tips (across, up), each hand at most about 1 long; hands are their names. The
+    clocks' shares are added up if total.
     """
     body, shares = "", [a * c + b * d for (a, b), (c, d) in zip(q, k, strict=True)]
-    i, j = places
-    added = not isinstance(i, str)
-    hands = (f"query at place {i}", f"key at place {j}") if added else (str(i), str(j))
     for n, (mine, other, label) in enumerate(zip(q, k, labels, strict=True)):
         x, y = 65 + 130 * n, 62
         body += element("circle", cx=x, cy=y, r=52, fill="none", stroke=LINE)
@@ -111,12 +108,12 @@ def turned_clocks(q: Sequence[tuple[float, float]], k: Sequence[tuple[float, flo
             body += arrow((x, y), (x + 50 * a, y - 50 * b), color=color, width=width)
         body += text(x, 132, label, FONT, fill=MUTED)
         body += text(x, 158, fixed(shares[n], 2), FONT, mono=True)
-        body += text(x + 65, 158, "+" if n < len(q) - 1 and added else "", FONT)
+        body += text(x + 65, 158, "+" if total and n < len(q) - 1 else "", FONT)
     body += text(0, 194, hands[0], FONT, "start", PALETTE[0], font_weight=600)
     body += text(160, 194, hands[1], FONT, "start", PALETTE[1], font_weight=600)
     alt = f"{', '.join(hands)}: the clocks match by " + ", ".join(fixed(s, 2) for s in shares)
-    if added:
-        total = fixed(math.fsum(shares), 2)
-        body += text(CANVAS, 194, f"match {total}", FONT, "end", font_weight=700)
-        alt += f", together {total}"
+    if total:
+        match = fixed(math.fsum(shares), 2)
+        body += text(CANVAS, 194, f"match {match}", FONT, "end", font_weight=700)
+        alt += f", together {match}"
     return Picture(body, CANVAS, 204, alt)
