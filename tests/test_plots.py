@@ -615,7 +615,7 @@ def test_a_file_is_a_strip_from_its_first_byte():
     drawn = plots.file_strip([("length", 8), ("header", 92), ("W", 24), ("tiny", 1)], 2,
                              ["shape (2, 3)"], "W").svg
     tree.fromstring(drawn)
-    for words in ("W", "bytes 100 to 124", "shape (2, 3)", "125"):
+    for words in ("W", "bytes 100 to 123", "shape (2, 3)", "125"):
         assert f">{words}<" in drawn
 
 

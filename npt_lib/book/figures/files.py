@@ -64,7 +64,7 @@ def file_strip(segments: Sequence[tuple[str, int]], lit: int, words: Sequence[st
     body += text(0, 58, "0", SMALL, "start", MUTED) + text(CANVAS, 58, f"{total:,}", SMALL, "end",
                                                            MUTED)
     body += text(middle, 82, segments[lit][0], 17, fill=LIT, font_weight=700)
-    told = [f"bytes {start:,} to {start + segments[lit][1]:,}", *words]
+    told = [f"bytes {start:,} to {start + segments[lit][1] - 1:,}", *words]
     body += "".join(text(CANVAS / 2, 110 + 24 * n, line, FONT) for n, line in enumerate(told))
     return Picture(body, CANVAS, 108 + 24 * len(told), alt)
 
