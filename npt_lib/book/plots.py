@@ -108,10 +108,14 @@ def _tidy(body: str) -> str:
     body = re.sub(r' (d|x|y|width|height|transform)="([^"]*)"', _rounded, body)
     body = re.sub(r"\s+", " ", body).replace("> <", "><").replace(' "', '"').replace(" />", "/>")
     body = body.replace("xlink:href", "href")
-    tag = "f" + hashlib.sha1(body.encode()).hexdigest()[:6]
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
-    body = re.sub(r' id="([^"]+)"', lambda m: f' id="{tag}{m[1]}"' if m[1] in used else "", body)
-    body = re.sub(r'(href="#|url\(#)', rf"\g<1>{tag}", body)
+    # matplotlib names a clip after a hash of its corners, unrounded: they are numbered instead
+    names = dict.fromkeys(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
+    number = {name: str(n) for n, name in enumerate(names)}
+    body = re.sub(r' id="([^"]+)"',
+                  lambda m: f' id="{number[m[1]]}"' if m[1] in number else "", body)
+    body = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + number[m[2]], body)
+    tag = "f" + hashlib.sha1(body.encode()).hexdigest()[:6] + "-"
+    body = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{tag}", body)
     while "<g></g>" in body:
         body = body.replace("<g></g>", "")
     return body.strip()
