@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.reference import members, methods, public
+from tools.reference import members, methods, pair, public
 
 TYPED = re.compile(r'(pip install "[^"]+"|\b\w+="[^"]*")')      # straight quotes stay
 LISTED = re.compile(r"<!-- npt_lib\.([\w.]+) -->\n.*?<!-- end -->", re.S)
@@ -45,6 +45,8 @@ def plain(app, what, name, obj, options, lines):
         pieces[::2] = [re.sub(r"([*|]|\b_(?=\W|$))", r"\\\1", p) for p in pieces[::2]]
         parts[i] = "".join(pieces)
     lines[:] = "".join(parts).split("\n")
+    if what in ("function", "method") and (returned := pair(obj)):
+        lines += ["", f"→ ``{returned}``"]
 
 
 def called(app, what, name, obj, options, signature, returned):

@@ -106,7 +106,7 @@ class Config:
         return LayerNorm(self.d_model)
 
     def make_final_norm(self) -> Module | None:
-        """What a stack ends in: a norm in pre-norm, where no block ends in one."""
+        """What a stack ends in: forward(x) -> (y, backward), or None; a norm in pre-norm alone."""
         wanted = self.pre_norm if self.final_norm is None else self.final_norm
         return self.make_norm() if wanted else None
 

@@ -1,4 +1,7 @@
-"""Other people's weights, GPT-2's files: read and written. Chapter 16. Needs safetensors."""
+"""Other people's weights, GPT-2's files: read and written. Chapter 16.
+
+Needs safetensors: pip install "npt-lib[weights]".
+"""
 
 import importlib
 import json

@@ -37,6 +37,7 @@ class Causal:
     """Each position sees itself and all before it."""
 
     def sees(self, rows: range, keys: range) -> Seen:
+        """True if all of these queries see all of these keys, False if none; else a table."""
         return _band(rows, keys, 0, math.inf)
 
 
@@ -54,6 +55,7 @@ class Window:
         _set(self, width=check_count("width", self.width), causal=check_flag("causal", self.causal))
 
     def sees(self, rows: range, keys: range) -> Seen:
+        """As ``Causal.sees``."""
         return _band(rows, keys, 0 if self.causal else 1 - self.width, self.width)
 
 
@@ -76,6 +78,7 @@ class BlockSparse:
         _set(self, causal=check_flag("causal", self.causal))
 
     def sees(self, rows: range, keys: range) -> Seen:
+        """As ``Causal.sees``."""
         past = Causal().sees(rows, keys) if self.causal else True
         i, j = self._blocks(rows), self._blocks(keys)
         if past is False or len(i) == len(j) == 1:                # nearly always, and quick

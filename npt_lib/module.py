@@ -88,6 +88,7 @@ class Module:
             parameter.grad = None
 
     def n_parameters(self) -> int:
+        """How many numbers all parameters hold together, a shared one counted once."""
         return sum(parameter.value.size for parameter in self.parameters().values())
 
     def astype(self, dtype: Any) -> Self:

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,11 +196,17 @@ def members(stem: str) -> list[tuple[str, type | object]]:
 
 
 def public(stem: str) -> list[tuple[str, type | object]]:
-    """Those that a user of the library calls; in a folder, where there are none, all of a file."""
+    """Those that a user of the library calls, with the classes that they are made from; in a
+    folder, where there are none, all of a file.
+    """
     import npt_lib
 
-    named = [(name, thing) for name, thing in members(stem) if name in npt_lib.__all__]
-    return named or (members(stem) if "." in stem or stem == "sweeps" else [])
+    named = {name for name, _ in members(stem) if name in npt_lib.__all__}
+    bases = {base.__name__ for name, thing in members(stem) if name in named
+             and inspect.isclass(thing) for base in thing.__mro__
+             if base.__module__ == thing.__module__}  # fmt: skip
+    shown = [(name, thing) for name, thing in members(stem) if name in named | bases]
+    return shown or (members(stem) if "." in stem or stem == "sweeps" else [])
 
 
 def methods(cls) -> list[str]:
@@ -212,11 +219,15 @@ def methods(cls) -> list[str]:
 
 def section(stem: str, example: str | None) -> str:
     """One file: what it is for, its example, and its names with where they are defined."""
+    import npt_lib
+
     told = (inspect.getdoc(load(stem)) or "").split("\n\n")
     lines = [f"### `{stem.replace('.', '/')}.py`", ""]
     for paragraph in told[:1] + [p for p in told[1:] if p.startswith("Needs ")]:
         lines += [first(paragraph), ""]
     lines += [example, ""] if example else []
+    if not any(hasattr(npt_lib, name) for name, _ in public(stem)):
+        lines += [f"Import these from `npt_lib.{stem}`:", ""]
     lines += [f"<!-- npt_lib.{stem} -->"]
     for name, thing in public(stem):
         lines += [entry(stem, name, thing, "")]
@@ -229,10 +240,14 @@ def section(stem: str, example: str | None) -> str:
 
 
 def entry(stem: str, name: str, thing, indent: str) -> str:
-    """A name with an anchor, its arguments, a link to its file and the first line of its words."""
+    """A name with an anchor, its arguments, a link to its file and its words.
+
+    Their first sentence is open, the others are folded: all on one line, so that lists stay tight.
+    """
     thing = getattr(thing, "__func__", thing)
     shown = name.rsplit(".")[-1] + ("" if isinstance(thing, property) else arguments(thing))
-    told = sentence(inspect.getdoc(thing) or "")
+    told, more = in_two(inspect.getdoc(thing) or "")
+    told += f" <details><summary>more</summary>{more}</details>" if more else ""
     file = f"../npt_lib/{stem.replace('.', '/')}.py"
     shown = f"`{shown}`" if indent else f"[`{shown}`]({file})"
     return f"{indent}- {anchored(stem, name, shown)}" + (f": {told}" if told else "")
@@ -248,7 +263,19 @@ def arguments(thing) -> str:
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()
             if p.name not in ("self", "cls")]  # fmt: skip
     shown = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-    return re.sub(r"<function .*? at 0x\w+>|<factory>", "…", shown)
+    shown = re.sub(r"<built-in function (\w+)>", r"\1", shown)
+    shown = re.sub(r"<function .*? at 0x\w+>|<factory>", "…", shown)
+    return shown + (f" -> {returned}" if (returned := pair(thing)) else "")
+
+
+def pair(thing) -> str | None:
+    """What a function returns, where that is a result and its way back."""
+    from npt_lib.module import Backward
+
+    kinds = get_args(getattr(thing, "__annotations__", {}).get("return"))
+    if len(kinds) != 2 or kinds[1] != Backward:
+        return None
+    return f"({'loss' if kinds[0] is float else 'y'}, backward)"
 
 
 def first(doc: str | None) -> str:
@@ -257,8 +284,11 @@ def first(doc: str | None) -> str:
     return re.sub(r"``([^`]+)``", r"`\1`", text)
 
 
-def sentence(doc: str) -> str:
-    return re.split(r"(?<=[.!?])\s", " ".join(first(doc).split()) + " ")[0].rstrip()
+def in_two(doc: str) -> tuple[str, str]:
+    """The first sentence of a docstring, and all others, each as one line of Markdown."""
+    told, *others = (" ".join(first(part).split()) for part in doc.split("\n\n"))
+    told, *rest = re.split(r"(?<=[.!?])\s", told, maxsplit=1)
+    return told, "<br>".join([*rest, *others])
 
 
 # writing

@@ -1,4 +1,7 @@
-"""Data parallelism: the parts of a batch on a thread each. Told in "Making it fast"."""
+"""Data parallelism: the parts of a batch on a thread each. Told in "Making it fast".
+
+Needs threadpoolctl: pip install "npt-lib[parallel]". For training, ``train(n_threads=2)`` does all.
+"""
 
 import copy
 from itertools import pairwise
@@ -31,9 +34,11 @@ class DataParallel(Module):
         return self.model.parameters()
 
     def n_targets(self, batch: Any) -> int:
+        """The model's own."""
         return self.model.n_targets(batch)
 
     def loss(self, batch: Any, rng: Rng | None = None, **options: Any) -> tuple[float, Backward]:
+        """The model's loss of the batch, its parts computed side by side."""
         counts, parts = self._parts(batch)
         shares = [count / max(sum(counts), 1) for count in counts]
         seeds = [None] * len(parts) if rng is None else rng.integers(1 << 63, size=len(parts))

@@ -1,4 +1,7 @@
-"""Data parallelism over processes and machines, by MPI. Needs mpi4py."""
+"""Data parallelism over processes and machines, by MPI.
+
+Needs mpi4py and an MPI: pip install "npt-lib[mpi]".
+"""
 
 import importlib
 import os

@@ -1,4 +1,7 @@
-"""Independent work on several threads: NumPy leaves the interpreter to others inside its loops."""
+"""Independent work on several threads: NumPy leaves the interpreter to others inside its loops.
+
+Needs threadpoolctl: pip install "npt-lib[parallel]".
+"""
 
 import importlib
 import importlib.util

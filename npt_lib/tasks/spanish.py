@@ -123,7 +123,7 @@ def all_noun_phrases() -> list[Phrase]:
 
 
 def article_before(word: str) -> str:
-    """an before a vowel that is heard: an apple, an old car, but a uniform."""
+    """an before a vowel, but not before uni-: an apple, an old car, a uniform. (Not: hour.)"""
     return "an" if word[0] in "aeiou" and not word.startswith("uni") else "a"
 
 
