@@ -226,7 +226,7 @@ def section(stem: str, example: str | None) -> str:
     for paragraph in told[:1] + [p for p in told[1:] if p.startswith("Needs ")]:
         lines += [first(paragraph), ""]
     lines += [example, ""] if example else []
-    if not any(hasattr(npt_lib, name) for name, _ in public(stem)):
+    if not any(name in npt_lib.__all__ for name, _ in public(stem)):
         lines += [f"Import these from `npt_lib.{stem}`:", ""]
     lines += [f"<!-- npt_lib.{stem} -->"]
     for name, thing in public(stem):
