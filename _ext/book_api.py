@@ -1,4 +1,4 @@
-"""The library's page: the names that the plain page lists, with all their words by autodoc."""
+"""The library's pages: the names that the plain pages list, with all their words by autodoc."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.reference import members, methods, pair, public
+from tools.reference import LIBRARY, members, methods, pair, public
 
 TYPED = re.compile(r'(pip install "[^"]+"|\b\w+="[^"]*")')      # straight quotes stay
 LISTED = re.compile(r"<!-- npt_lib\.([\w.]+) -->\n.*?<!-- end -->", re.S)
@@ -30,7 +30,7 @@ def described(found: re.Match) -> str:
 
 
 def write_page(app, docname, source):
-    if docname == "book/api":
+    if f"{docname.removeprefix('book/')}.md" in LIBRARY:
         source[0] = LISTED.sub(described, source[0])
 
 

@@ -71,7 +71,7 @@ class BytePairTokenizer(Tokenizer):
         return ids
 
     def text_of(self, ids: list[int]) -> str:
-        """A letter that the ids break off in its middle becomes a question mark in a diamond."""
+        """The text of these ids; a letter cut short becomes a question mark in a diamond."""
         joined = b"".join(self.pieces[i] for i in ids)
         try:
             return joined.decode("utf8", "surrogatepass")

@@ -18,7 +18,8 @@ class Config:
     Defaults follow the paper in kind (post-norm, ReLU, sinusoidal positions), not in size.
     tie_embeddings: the output layer shares the target embedding's table; share_embeddings: so do
     source and target. n_decoder_layers: n_layers if None. final_norm: at the end of a stack, in
-    pre-norm alone if None. To exchange a part, make it in a subclass's ``make_…``: the model,
+    pre-norm alone if None. activation: a name, or a function x -> (y, backward); a model with a
+    function cannot be saved. To exchange a part, make it in a subclass's ``make_…``: the model,
     its decoding and its checkpoints follow.
     """
 
@@ -70,7 +71,7 @@ class Config:
 
     @staticmethod
     def may_be_none() -> tuple[str, ...]:
-        """Sizes and choices that None says something of."""
+        """Fields that may be None."""
         return "n_decoder_layers", "final_norm"
 
     def _set(self, name: str, value: Any) -> None:

@@ -120,7 +120,7 @@ def rules_of(
 
 
 def greedy(model: Any, inputs: Array, max_len: int, **options: Any) -> Array:
-    """At each step the most likely token; stops when every row has ended.
+    """At each step the most likely token, up to max_len of them, or until every row has ended.
 
     inputs is what model.start takes: source ids (B, S), or a prompt. Returns the ids that were
     written, (B, L), without inputs; a row that has ended goes on with padding. options: see

@@ -43,12 +43,15 @@ class GPTConfig(Config):
         return SelfAttention(self.d_model, self.n_heads, rng, dropout=self.dropout)
 
 
-def gpt_config(n_vocab: int, **options: Any) -> GPTConfig:
+def gpt_config(n_vocab: int, kind: type[GPTConfig] = GPTConfig, **options: Any) -> GPTConfig:
     """GPT-2's choices: pre-norm with a last norm, learned positions, GELU, tied and unscaled table.
 
-    options are those of ``Config``, sizes or other choices.
+    options are those of ``Config``, sizes or other choices. kind is the config's class: a subclass
+    of GPTConfig whose ``make_…`` exchange parts.
     """
-    return GPTConfig(n_vocab, n_vocab, **(GPT_2 | options))
+    if not (isinstance(kind, type) and issubclass(kind, GPTConfig)):
+        raise ValueError(f"kind must be GPTConfig or a subclass of it, got {kind!r}.")
+    return kind(n_vocab, n_vocab, **(GPT_2 | options))
 
 
 GPT_2: dict[str, Any] = {"pre_norm": True, "positions": "learned", "activation": "gelu",

@@ -193,7 +193,7 @@ class GPT2Tokenizer(Tokenizer):
         return [self._to_theirs[i] for i in self._inner.ids_of(text)]
 
     def text_of(self, ids: list[int]) -> str:
-        """A letter that the ids break off in its middle becomes a question mark in a diamond."""
+        """The text of these ids; a letter cut short becomes a question mark in a diamond."""
         return b"".join(self._bytes[i] for i in ids).decode("utf8", "replace")
 
     def to_dict(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Causal:
 
 @dataclass(frozen=True)
 class Window:
-    """Each position sees the ``width`` positions that end with itself.
+    """Each position sees itself and the ``width - 1`` before it.
 
     causal=False: also the ``width - 1`` that follow it.
     """

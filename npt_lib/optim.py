@@ -37,7 +37,7 @@ class SGD:
             set_values(some, flat(p.value for p in some) - rate * velocity)
 
     def settings(self) -> dict[str, Any]:
-        """What a run that goes on must have in common with the one before."""
+        """The numbers that a resumed run must have in common with the run before."""
         return {"lr": self.lr, "momentum": self.momentum}
 
     def state_dict(self) -> dict[str, Array]:
@@ -116,7 +116,7 @@ class Adam:
         return p.value * (1 - rate * self.weight_decay) if decays else p.value
 
     def settings(self) -> dict[str, Any]:
-        """What a run that goes on must have in common with the one before."""
+        """The numbers that a resumed run must have in common with the run before."""
         return {"lr": self.lr, "betas": list(self.betas), "eps": self.eps,
                 "weight_decay": self.weight_decay}
 
@@ -144,7 +144,10 @@ def noam(step: int, d_model: int, warmup: int) -> float:
 
 
 def warmup_cosine(step: int, peak: float, warmup: int, total: int) -> float:
-    """Rises to peak over warmup steps, then falls along half a cosine to 0 at total."""
+    """Rises to peak over warmup steps, then falls along half a cosine to 0 at total.
+
+    step counts from 1, as in ``train``: with total=n_steps, the last step's rate is 0.
+    """
     step, warmup = check_count("step", step), check_count("warmup", warmup, 0)
     total, peak = check_count("total", total, warmup + 1), _check_rate(peak, "peak")
     if step <= warmup:

@@ -151,7 +151,7 @@ def _drop_late_waits() -> None:
 
 
 def needs_dask() -> Any:
-    """The package's module distributed."""
+    """Dask's module distributed, or one clear error that says how to install it."""
     try:
         return importlib.import_module("distributed")
     except ImportError as error:

@@ -81,6 +81,31 @@ def test_untied_and_scaled_are_choices():
     assert model.unembed.table is not model.embed.tokens.table and model.embed.scale == 4.0
 
 
+class OwnConfig(npt.GPTConfig):
+    def make_norm(self):
+        return npt.RMSNorm(self.d_model)
+
+
+def test_a_part_of_ones_own_comes_into_every_block_and_back_from_a_file(tmp_path):
+    options = dict(d_model=16, n_heads=2, d_ff=24, dropout=0.0, max_len=12)
+    config = npt.gpt_config(13, OwnConfig, **options, pattern=npt.Window(3))
+    plain = npt.gpt_config(13, **options, pattern=npt.Window(3))
+    assert type(config) is OwnConfig and vars(config) == vars(plain)
+    model = npt.GPT(config, np.random.default_rng(0))
+    norms = [part for block in model.body.blocks for part in (block.norm1, block.norm2)]
+    assert {type(norm) for norm in (*norms, model.body.norm)} == {npt.RMSNorm}
+    npt.save(tmp_path / "own.npz", model)
+    again = npt.load(tmp_path / "own.npz")
+    assert type(again.config) is OwnConfig
+    np.testing.assert_array_equal(again(prompt()), model(prompt()))
+
+
+@pytest.mark.parametrize("kind", [npt.Config, "GPTConfig", None, CONFIG])
+def test_the_kind_of_a_config_is_a_gpts(kind):
+    with pytest.raises(ValueError, match="kind must be GPTConfig or a subclass of it, got "):
+        npt.gpt_config(13, kind)
+
+
 class Louder(npt.GPT):
     def forward(self, ids, rng=None):
         logits, backward = super().forward(ids, rng)

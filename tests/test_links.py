@@ -112,12 +112,14 @@ def test_every_term_that_is_linked_to_is_in_the_glossary():
 # the page of the library
 
 API = (style.ROOT / "book" / "api.md").read_text("utf8")
+TOOLS = (style.ROOT / "book" / "notebook_tools.md").read_text("utf8")
 SETTING, *_ = reference.EXAMPLE.findall(API)
 WITHOUT: set[str] = set()                             # files whose example is still to be written
 
 
-def test_every_file_on_the_page_has_an_example():
-    listed = set(re.findall(r"^<!-- npt_lib\.([\w.]+) -->$", API, re.M))
+def test_every_file_on_the_pages_has_an_example():
+    listed = set(re.findall(r"^<!-- npt_lib\.([\w.]+) -->$", API + TOOLS, re.M))
+    assert "npt_lib.book" not in API and SETTING in TOOLS
     assert len(listed) > 25 and listed - set(reference.examples()) == WITHOUT
 
 
@@ -169,11 +171,13 @@ def test_the_ready_made_model_learns_what_the_page_says(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("title", ["One part exchanged", "A layer of your own"])
 def test_an_exchanged_part_comes_into_every_block(title):
-    block = re.search(rf"## {title}.*?```python\n(.*?)```", API, re.S)[1]
+    told = API.split(f"## {title}\n")[1].split("\n## ")[0]
+    blocks = "\n".join(re.findall(r"^```python\n(.*?)^```", told, re.M | re.S))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, {})
-    assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
+        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + blocks, {})
+    wanted = re.findall(r"^print\(.*\)  +# (.*)$", blocks, re.M)
+    assert wanted and printed.getvalue().splitlines() == wanted
     import npt_lib
 
     makers = {name for name in vars(npt_lib.Config) if name.startswith("make_")}

@@ -13,7 +13,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 from urllib.parse import unquote
@@ -130,26 +130,30 @@ TITLES = {
     1: "First parts", 2: "Attention", 3: "Heads", 4: "Feed-forward network",
     5: "Tokens and positions", 6: "Encoder block", 7: "Encoder", 8: "Decoder",
     9: "The Transformer", 10: "Training",
-    BEYOND: "Beyond the ten chapters", CORES: "More than one core", TOOLS: "For the notebooks",
+    BEYOND: "Beyond the ten chapters", CORES: "More than one core",
 }  # fmt: skip
+LIBRARY = {"api.md": range(1, TOOLS), "notebook_tools.md": (TOOLS,)}     # what is on which page
 EXAMPLE = re.compile(r"^```python\n.*?^```$", re.M | re.S)
 
 
-def library() -> str:
-    """The library's page below its introduction: a heading for each chapter, its files under it."""
+def library(wanted: Iterable[int]) -> str:
+    """These parts of the library: a heading for each, if there are several, its files under it."""
     parts: dict[int, list[str]] = {}
     kept = examples()
     for stem in files():
         number = chapter(stem)
-        if number and public(stem):
+        if number in wanted and public(stem):
             parts.setdefault(number, []).append(section(stem, kept.get(stem)))
+    if len(parts) == 1:
+        return re.sub("^###", "##", "\n".join(*parts.values()), flags=re.M)
     return "\n".join(line for number in sorted(parts)
                      for line in (f"## {heading(number)}\n", *parts[number]))  # fmt: skip
 
 
 def examples() -> dict[str, str]:
-    """The example of each file on the page, with its fence."""
-    sections = re.split(r"^### `(\S+)\.py`$", (BOOK / "api.md").read_text("utf8"), flags=re.M)
+    """The example of each file on the library's pages, with its fence."""
+    text = "\n".join((BOOK / name).read_text("utf8") for name in LIBRARY)
+    sections = re.split(r"^##+ `(\S+)\.py`$", text, flags=re.M)
     found = zip(sections[1::2], map(EXAMPLE.search, sections[2::2]))
     return {file.replace("/", "."): example[0] for file, example in found if example}
 
@@ -296,7 +300,8 @@ def in_two(doc: str) -> tuple[str, str]:
 
 def pages() -> dict[Path, str]:
     """Each page as it should be."""
-    made = {"references.md": papers(), "api.md": library(), "contents.md": contents()}
+    made = {"references.md": papers(), "contents.md": contents()}
+    made |= {name: library(wanted) for name, wanted in LIBRARY.items()}
     pages = {BOOK / name: filled(BOOK / name, text) for name, text in made.items()}
     return pages | {BOOK / "glossary.md": glossary()}
 

@@ -14,6 +14,8 @@ from npt_lib.tasks.task import Task, shuffled, translation
 
 
 class Noun(NamedTuple):
+    """An English noun in both numbers, its Spanish word, and that word's gender."""
+
     singular: str
     plural: str
     spanish: str
@@ -21,6 +23,8 @@ class Noun(NamedTuple):
 
 
 class Phrase(NamedTuple):
+    """One phrase in both languages, and the noun and adjective that it is made from."""
+
     english: str
     spanish: str
     pair: tuple[str, str] | None     # (noun, adjective) in English, or None without adjective
@@ -123,7 +127,7 @@ def all_noun_phrases() -> list[Phrase]:
 
 
 def article_before(word: str) -> str:
-    """an before a vowel, but not before uni-: an apple, an old car, a uniform. (Not: hour.)"""
+    """an before a, e, i, o, u, but not before uni-: an apple, an old car, a uniform."""
     return "an" if word[0] in "aeiou" and not word.startswith("uni") else "a"
 
 

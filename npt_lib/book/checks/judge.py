@@ -34,6 +34,8 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Verdict:
+    """What a check says, and its status: "to do", "correct" or "not yet"."""
+
     status: str
     text: str
 
