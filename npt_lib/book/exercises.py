@@ -96,7 +96,7 @@ def mend(
     tells_where: bool = True,
     **options: Any,
 ) -> Exercise:
-    """An exercise that hands out a broken function, to be repaired: *Find the bug*.
+    """An exercise that hands out a broken function, to be repaired: Find the bug.
 
     While the answer does on every case what ``broken`` does, the exercise is to do, and the
     symptom is shown: without the place of the first wrong value where that would name the bug
