@@ -57,6 +57,9 @@ FIGURES = {
     "flow": lambda alt: plots.flow("x", "[Linear]", "y", alt=alt, back=True),
     "lines": lambda alt: plots.lines([1, 2, 4], {"a": [1, 2, 3], "b": [3, 2, 3]}, alt, xscale="log",
                                      marks=[(2, "here")]),
+    "panes": lambda alt: plots.panes([0, 40, 80], {case: {"a": W[0, :3], "b": W[1, :3]}
+                                                   for case in ("exact", "rounded")}, alt,
+                                     gap=("a", "b"), xticks=(0, 40, 80), ylabel="logit"),
     "bars": lambda alt: plots.bars(WORDS, {"before": W[0], "after": W[1]}, alt, mark=[1]),
     "gradient_sizes": lambda alt: plots.gradient_sizes("123", {"norm": [1e-3, 1e-2, 1]}, alt),
     "plane": lambda alt: plots.plane({"q": (1, 2), "k": (2, -1)}, alt, circle=1, title="a plane",
@@ -665,3 +668,13 @@ def test_names_of_lines_move_apart_as_little_as_can_be():
     found = plots._apart([0.5, 0.9, 0.52, 0.51], 0.1)
     np.testing.assert_allclose(found, [0.41, 0.9, 0.61, 0.51])     # a group about its middle
     np.testing.assert_allclose(plots._apart([0.0, -0.2], 0.1), [0.14, 0.04])
+
+
+def test_panes_share_a_scale_and_name_their_lines_once():
+    cases = {"near": {"up": [0, 1], "down": [0, -1]}, "far": {"up": [0, 9], "down": [0, 1]}}
+    plain, shaded = (plots.panes([0, 1], cases, "two cases", gap=gap).svg
+                     for gap in ((), ("up", "down")))
+    for words in ("near", "far", "up", "down"):
+        assert plain.count(f">{words}</text>") == 1
+    assert plain.count(">8</text>") == 1                         # heights are said at the left
+    assert shaded.count('fill-opacity="0.14"') == 2 and "fill-opacity" not in plain

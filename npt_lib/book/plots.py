@@ -42,10 +42,10 @@ __all__ = ["axes", "bars", "bits_of", "broadcasting", "candidates", "column", "d
            "described_lines", "described_row", "described_weights", "error_table", "file_strip",
            "files_map", "float16_window", "float_bits", "flow", "gradient_sizes", "graph",
            "heatmap", "language_model_map", "lines", "many_map", "matrix", "modern_map", "move",
-           "multi_head", "parting", "picture", "plane", "powers", "product", "ring_of_machines",
-           "row", "shapes", "shared_keys", "show", "show_map", "show_new", "show_source", "table",
-           "tile_walk", "token_boxes", "tree", "turned_clocks", "typed", "valley", "writing_loop",
-           "written"]
+           "multi_head", "panes", "parting", "picture", "plane", "powers", "product",
+           "ring_of_machines", "row", "shapes", "shared_keys", "show", "show_map", "show_new",
+           "show_source", "table", "tile_walk", "token_boxes", "tree", "turned_clocks", "typed",
+           "valley", "writing_loop", "written"]
 
 DASHES = ["-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)), (0, (1, 2.5))]
 LOOK = {
@@ -160,6 +160,28 @@ def lines(x: Sequence[float], series: Mapping[str, Sequence[float]], alt: str, *
         ax.annotate(words, (at, 1), (4, -4), xycoords=ax.get_xaxis_transform(),
                     textcoords="offset points", va="top", color=MUTED)
     _name_lines(ax, series)
+    return picture(fig, alt)
+
+
+def panes(x: Sequence[float], cases: Mapping[str, Mapping[str, Sequence[float]]], alt: str, *,
+          xlabel: str = "", ylabel: str = "", xticks=None, gap: Sequence[str] = (),
+          height: float = 300) -> Picture:
+    """The same lines in several cases side by side, on one scale, named at the end of the last.
+
+    A case is a pane with its title. The area between the two lines that gap names is shaded.
+    """
+    fig, (panels,) = axes(height=height, cols=len(cases), sharey=True, squeeze=False)
+    fig.get_layout_engine().set(wspace=0.06)               # labels of neighbours stay apart
+    for ax, (title, series) in zip(panels, cases.items(), strict=True):
+        for values in series.values():
+            ax.plot(x, values)
+        if gap:
+            ax.fill_between(x, *(series[name] for name in gap), color=PALETTE[0], alpha=0.14)
+        ax.set(title=title, xlabel=xlabel)
+        if xticks is not None:
+            ax.set_xticks(xticks)
+    panels[0].set(ylabel=ylabel)
+    _name_lines(panels[-1], series)
     return picture(fig, alt)
 
 
