@@ -70,7 +70,7 @@ class Rotary(Module):
 
     x is (..., T, K), and so is y; start is the position of x's first vector. Number i makes a pair
     with number i + K / 2; the first pair turns by 1 a position, the last by base ** (2 / K) / base.
-    Nothing is learned. The match of two turned vectors depends on their distance alone.
+    Nothing is learned. Of two positions, a match of turned vectors knows only the difference.
     Backward: turns dy back. Built in chapter 12.
     """
 
