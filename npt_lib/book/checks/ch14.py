@@ -169,6 +169,7 @@ EXERCISES = [
             Mistake("each array is clipped alone", each_alone,
                     "Whose norm should be at most max_norm: that of one array, or of both?"),
         ],
+        tells_where=False,
     ),
     code(
         "14.5",
