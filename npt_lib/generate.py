@@ -50,7 +50,7 @@ class Rules:
 
     end_ids: a row is finished by any of these (the model's eos_id if None). min_len: no end
     before so many tokens. repetition_penalty above 1 (1.0 if not given) lowers the chance of
-    tokens that stand in the row: positive logits are divided by it, others multiplied.
+    tokens that the row has written: positive logits are divided by it, others multiplied.
     never_ids: never written (the model's pad_id and bos_id if None).
     """
 

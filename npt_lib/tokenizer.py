@@ -20,8 +20,8 @@ class Tokenizer(ABC):
     """A vocabulary, ``tokens``, and the way between texts and lists of ids.
 
     decode(encode(text)) is the text, in composed form (NFC) where tokens are whole words or
-    letters; what cannot come back so is a ValueError. A kind of one's own has a name, kind, and
-    ids_of, text_of and to_dict, and reads its dictionary again in from_dict.
+    letters; what cannot come back so is a ValueError. One of your own has kind, its name
+    in files, and ids_of, text_of, to_dict and the classmethod from_dict, which reads that dict.
     """
 
     kind: ClassVar[str]

@@ -230,8 +230,11 @@ def section(stem: str, example: str | None) -> str:
     for paragraph in told[:1] + [p for p in told[1:] if p.startswith("Needs ")]:
         lines += [first(paragraph), ""]
     lines += [example, ""] if example else []
-    if not any(name in npt_lib.__all__ for name, _ in public(stem)):
-        lines += [f"Import these from `npt_lib.{stem}`:", ""]
+    hidden = [name for name, _ in public(stem) if name not in npt_lib.__all__]
+    if hidden:
+        these = hidden if len(hidden) < len(public(stem)) else []
+        told = " and ".join(f"`{name}`" for name in these) or "these"
+        lines += [f"Import {told} from `npt_lib.{stem}`:", ""]
     lines += [f"<!-- npt_lib.{stem} -->"]
     for name, thing in public(stem):
         lines += [entry(stem, name, thing, "")]
@@ -248,13 +251,14 @@ def entry(stem: str, name: str, thing, indent: str) -> str:
 
     Their first sentence is open, the others are folded: all on one line, so that lists stay tight.
     """
+    kind = {classmethod: " (of the class)", staticmethod: " (static)"}.get(type(thing), "")
     thing = getattr(thing, "__func__", thing)
     shown = name.rsplit(".")[-1] + ("" if isinstance(thing, property) else arguments(thing))
     told, more = in_two(inspect.getdoc(thing) or "")
     told += f" <details><summary>more</summary>{more}</details>" if more else ""
     file = f"../npt_lib/{stem.replace('.', '/')}.py"
     shown = f"`{shown}`" if indent else f"[`{shown}`]({file})"
-    return f"{indent}- {anchored(stem, name, shown)}" + (f": {told}" if told else "")
+    return f"{indent}- {anchored(stem, name, shown)}{kind}" + (f": {told}" if told else "")
 
 
 def anchored(stem: str, name: str, shown: str = "") -> str:
