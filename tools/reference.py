@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 from urllib.parse import unquote
@@ -187,6 +188,7 @@ def load(stem: str):
     return importlib.import_module(f"npt_lib.{stem}")
 
 
+@cache
 def members(stem: str) -> list[tuple[str, type | object]]:
     """Public classes and functions: those in __all__, else what the module itself defines."""
     module = load(stem)
