@@ -678,3 +678,13 @@ def test_panes_share_a_scale_and_name_their_lines_once():
         assert plain.count(f">{words}</text>") == 1
     assert plain.count(">8</text>") == 1                         # heights are said at the left
     assert shaded.count('fill-opacity="0.14"') == 2 and "fill-opacity" not in plain
+
+
+def test_a_name_keeps_off_the_ways():
+    """The end's name goes where no way passes, though outwards would be its first place."""
+    ways = {"a": [(0, 0), (1, 0)], "b": [(1.1 + 0.01 * n, 0.0) for n in range(60)]}
+    drawn = plots.valley(lambda x, y: x * x + y * y, ways, "two ways", limits=(-1, 2, -1, 1),
+                         levels=[1]).svg
+    (y,) = {float(at) for at in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>a</text>', drawn)}
+    (line,) = {float(at) for at in re.findall(r'<circle[^>]* cy="([\d.]+)" r="2\.6"', drawn)}
+    assert abs(y - line) > 8

@@ -132,8 +132,12 @@ def _dot(at: Point, color: str) -> str:
     return element("circle", cx=at[0], cy=at[1], r=6, fill=color, stroke=PAPER, stroke_width=1.5)
 
 
-def _names(frame: Frame, ends: Mapping[str, Sequence[float]], paint: Mapping[str, str]) -> str:
-    """Each name beside its tip, outwards if nothing stands there, else where there is room."""
+def _names(frame: Frame, ends: Mapping[str, Sequence[float]], paint: Mapping[str, str],
+           lie: Sequence[Point] = ()) -> str:
+    """Each name beside its tip, outwards if nothing stands there, else where there is room.
+
+    Of the places with room, the first one that covers fewest of the points that lie about.
+    """
     taken = [_box(frame.at(end), 12, 12) for end in ends.values()]
     out, origin = "", frame.at((0, 0))
     for name, end in ends.items():
@@ -142,8 +146,8 @@ def _names(frame: Frame, ends: Mapping[str, Sequence[float]], paint: Mapping[str
         wide = text_width(name)
         places = [_beside(x, y, away + turn, wide, far) for far in (16, 24, 34)
                   for turn in (0, 0.6, -0.6, 1.2, -1.2, 2, -2, 3)]
-        spot = next((p for p in places if not any(_meet(_box(p, wide, 17), t) for t in taken)),
-                    places[0])
+        free = [p for p in places if not any(_meet(_box(p, wide, 17), t) for t in taken)]
+        spot = min(free or places[:1], key=lambda p: _covered(_box(p, wide, 17), lie))
         taken.append(_box(spot, wide, 17))
         out += haloed(*spot, name, paint[name])
     return out
@@ -157,6 +161,10 @@ def _beside(x: float, y: float, angle: float, wide: float, far: float) -> Point:
 def _box(middle: Point, width: float, height: float) -> tuple[float, float, float, float]:
     (x, y), w, h = middle, width / 2, height / 2
     return x - w, x + w, y - h, y + h
+
+
+def _covered(box: Sequence[float], points: Sequence[Point]) -> int:
+    return sum(box[0] < x < box[1] and box[2] < y < box[3] for x, y in points)
 
 
 def _meet(a: Sequence[float], b: Sequence[float]) -> bool:
@@ -201,7 +209,8 @@ def valley(height_at: Callable, paths: Mapping[str, Sequence[Sequence[float]]], 
         body += _way(frame, way, paint[name]) + _dot(end, paint[name])
         body += element("circle", cx=sx, cy=sy, r=6, fill=PAPER, stroke=paint[name],
                         stroke_width=2)
-    body += _names(frame, {name: way[-1] for name, way in ways.items()}, paint)
+    lie = [frame.at(point) for way in ways.values() for point in way]
+    body += _names(frame, {name: way[-1] for name, way in ways.items()}, paint, lie)
     return _titled(body, frame, title, xlabel, alt)
 
 
