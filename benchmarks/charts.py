@@ -119,9 +119,10 @@ def _words(panels: Sequence[Panel], names: Mapping[str, str], title: str) -> str
 
 MEMORY = "memory that stays"
 # of Linear: by multiplications; each D to F, and each attention's four D to D, is one
+# of its biases: by width; that of F is one
 USES = {"precision of Linear": 14, "ReLU backward": 4, "softmax of short rows": 6,
         "layer norm": 10, "embedding gradient, vocabulary of 32": 2, "Adam": 1,
-        "bias gradient": 4}                 # how often each form stands in a step of SMALL
+        "bias gradient": 11}                 # how often each form stands in a step of SMALL
 SHORT = {"precision of Linear": "float32 in Linear",
          "the largest of each row, np.sum": "shifted, np.sum",
          "embedding gradient, vocabulary of 32": "embedding gradient"}
