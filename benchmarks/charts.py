@@ -11,8 +11,9 @@ from npt_lib.book.figures import svg
 from npt_lib.book.figures.svg import LINE, MUTED, PALETTE, Picture, element, num
 
 LEFT, RIGHT, TOP, ROW, GAP = 78, 470, 64, 25, 17      # pixels
-TRAINING = {"npt": "npt_lib", "jax": "JAX, compiled", "torch-compile": "PyTorch, compiled"}
+TRAINING = {"npt": "npt_lib keeps memory", "npt-bare": "nobody keeps it", "jax": "JAX, compiled"}
 WRITING = {"npt": "npt_lib", "jax": "JAX, compiled"}
+COLORS = {"npt": PALETTE[0], "npt-bare": PALETTE[0], "jax": PALETTE[1]}
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,11 @@ def ratios(numbers: Results, key: str) -> list[float]:
     return [a / b for a, b in zip(seconds[key], seconds[REFERENCE], strict=True)]
 
 
-def training(results: Results) -> Picture:
-    """A step of training, for each size."""
-    panel = _panel("", results["train"], TRAINING)
-    return draw([panel], TRAINING, 1.5, "A training step, as a part of PyTorch's time")
+def training(newer: Results, older: Results) -> Picture:
+    """A step of training on two processors, for each size."""
+    panels = [_panel(f"{name} processor", results["train"], TRAINING)
+              for name, results in (("newer", newer), ("older", older))]
+    return draw(panels, TRAINING, 2.25, "A training step, as a part of PyTorch's time")
 
 
 def writing(results: Results) -> Picture:
@@ -61,10 +63,10 @@ def draw(panels: Sequence[Panel], names: Mapping[str, str], most: float, title: 
             y += ROW
         for group, by_key in panel.groups.items():
             body += svg.text(0, y + ROW * (len(names) - 1) / 2, group, anchor="start")
-            for n, key in enumerate(names):
-                body += _spread([at(r) for r in by_key[key]], y, n)
+            for key in names:
+                body += _spread([at(r) for r in by_key[key]], y, key)
                 body += svg.text(RIGHT + 44, y, f"{statistics.median(by_key[key]):.2f}",
-                                 anchor="end", fill=PALETTE[n])
+                                 anchor="end", fill=COLORS[key])
                 y += ROW
             y += GAP
     bottom = y - GAP
@@ -80,27 +82,28 @@ def draw(panels: Sequence[Panel], names: Mapping[str, str], most: float, title: 
                    _words(panels, names, title))
 
 
-def _spread(xs: Sequence[float], y: float, n: int) -> str:
+def _spread(xs: Sequence[float], y: float, key: str) -> str:
     """The line from the least to the most, and the mark of the middle: a shape and a colour."""
-    x, color = statistics.median(xs), PALETTE[n]
+    x, color = statistics.median(xs), COLORS[key]
     line = svg.path(f"M{num(min(xs))} {num(y)}H{num(max(xs))}", color, 2.5, stroke_linecap="round")
-    return line + _mark(x, y, n)
+    return line + _mark(x, y, key)
 
 
-def _mark(x: float, y: float, n: int) -> str:
-    color = PALETTE[n]
-    if n == 0:
-        return element("circle", cx=x, cy=y, r=6, fill=color)
-    if n == 1:
-        return svg.rect(x - 5.3, y - 5.3, 10.6, 10.6, color)
-    return element("path", d=f"M{num(x)} {num(y - 7)}l7 7l-7 7l-7 -7z", fill=color)
+def _mark(x: float, y: float, key: str) -> str:
+    """A square for JAX, a circle for npt_lib: hollow where it keeps no memory."""
+    if key == "jax":
+        return svg.rect(x - 5.3, y - 5.3, 10.6, 10.6, COLORS[key])
+    if key == "npt-bare":
+        return element("circle", cx=x, cy=y, r=5, fill=svg.PAPER, stroke=COLORS[key],
+                       stroke_width=2.5)
+    return element("circle", cx=x, cy=y, r=6, fill=COLORS[key])
 
 
 def _legend(names: Mapping[str, str]) -> str:
     body, x = "", 6.0
-    for n, name in enumerate(names.values()):
-        body += _mark(x, 8, n)
-        body += svg.text(x + 13, 8, name, anchor="start", fill=PALETTE[n])
+    for key, name in names.items():
+        body += _mark(x, 8, key)
+        body += svg.text(x + 13, 8, name, anchor="start", fill=COLORS[key])
         x += 13 + svg.text_width(name) + 26
     return body
 

@@ -30,6 +30,7 @@ from npt_lib.book.figures.svg import MUTED, Picture, element, num  # noqa: E402
 
 FOLDER = ROOT / "book" / "figures"
 RACE = ROOT / "benchmarks" / "report" / "results.json"
+SECOND = ROOT / "benchmarks" / "second" / "results.json"
 WHERE = ROOT / "benchmarks" / "where" / "results.json"
 LAW = ROOT / "book" / "beyond" / "scaling_law.json"
 WIDTH, HEIGHT = 168, 104
@@ -246,7 +247,7 @@ def races() -> dict[str, Picture]:
     page = (FOLDER.parent / "making_it_fast.md").read_text("utf8")
     pairs = {charts.file_of(form): charts.pair(form) for form in results["forms"]}
     return {name: drawn for name, drawn in pairs.items() if f"figures/{name}" in page} | {
-            "race-training.svg": charts.training(results),
+            "race-training.svg": charts.training(results, json.loads(SECOND.read_text("utf8"))),
             "race-writing.svg": charts.writing(results),
             "savings.svg": charts.worth(results),
             "where.svg": charts.where(json.loads(WHERE.read_text("utf8"))["found"])}
