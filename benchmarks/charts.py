@@ -128,6 +128,7 @@ USES = {"precision of Linear": 14, "ReLU backward": 4, "softmax of short rows": 
         "bias gradient": 11}                 # how often each form stands in a step of SMALL
 SHORT = {"precision of Linear": "float32 in Linear",
          "the largest of each row, np.sum": "shifted, np.sum",
+         "one parameter at a time": "one at a time",
          "embedding gradient, vocabulary of 32": "embedding gradient"}
 
 
