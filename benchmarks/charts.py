@@ -11,7 +11,8 @@ from npt_lib.book.figures import svg
 from npt_lib.book.figures.svg import LINE, MUTED, PALETTE, Picture, element, num
 
 LEFT, RIGHT, TOP, ROW, GAP = 78, 470, 64, 25, 17      # pixels
-TRAINING = {"npt": "npt_lib keeps memory", "npt-bare": "nobody keeps it", "jax": "JAX, compiled"}
+LEVEL = (0.8, 1.25)                                   # between these, nobody leads
+TRAINING = {"npt": "we, with our line", "npt-bare": "we, without it"}
 WRITING = {"npt": "npt_lib", "jax": "JAX, compiled"}
 COLORS = {"npt": PALETTE[0], "npt-bare": PALETTE[0], "jax": PALETTE[1]}
 
@@ -51,7 +52,7 @@ def _panel(heading: str, by_group: Mapping[str, Results], names: Mapping[str, st
 
 
 def draw(panels: Sequence[Panel], names: Mapping[str, str], most: float, title: str) -> Picture:
-    """Panels under each other, on one axis from 0 to `most`; 1 is the reference."""
+    """Panels under each other, on one axis from 0 to `most`; 1 is the reference, its band level."""
 
     def at(ratio: float) -> float:
         return LEFT + (RIGHT - LEFT) * ratio / most
@@ -70,7 +71,8 @@ def draw(panels: Sequence[Panel], names: Mapping[str, str], most: float, title: 
                 y += ROW
             y += GAP
     bottom = y - GAP
-    axis = ""
+    low, high = map(at, LEVEL)
+    axis = svg.rect(low, TOP - 16, high - low, bottom - TOP + 16, svg.SOFT)
     for tick in (n / 2 for n in range(int(2 * most) + 1)):
         reference = tick == 1
         axis += svg.path(f"M{num(at(tick))} {TOP - 16}V{num(bottom)}", MUTED if reference else LINE,
