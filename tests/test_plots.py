@@ -688,3 +688,14 @@ def test_a_name_keeps_off_the_ways():
     (y,) = {float(at) for at in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>a</text>', drawn)}
     (line,) = {float(at) for at in re.findall(r'<circle[^>]* cy="([\d.]+)" r="2\.6"', drawn)}
     assert abs(y - line) > 8
+
+
+def test_legs_are_thin_lines_named_at_their_last_middle_and_without_dots():
+    legs = {"two steps": [(0, 0), (0, -1), (2, -1)]}
+    drawn = plots.plane({"q": (1, 2)}, "a way", legs=legs, limits=3).svg
+    bare = plots.plane({"q": (1, 2)}, "no way", limits=3).svg
+    assert drawn.count("<path") == bare.count("<path") + 1 and "<circle" not in drawn
+    (x,) = re.findall(r'<text x="([\d.]+)"[^>]*>two steps</text>', drawn)
+    left, right = (float(re.search(rf'<text x="([\d.]+)"[^>]*>{n}</text>', drawn)[1])
+                   for n in (0, 2))
+    assert left < float(x) < right + 40             # beside (1, -1), not at the end

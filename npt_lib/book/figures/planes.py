@@ -49,19 +49,23 @@ class Frame:
 def plane(vectors: Mapping[str, Sequence[float]], alt: str, *,
           points: Mapping[str, Sequence[float]] | None = None,
           trails: Mapping[str, Sequence[Sequence[float]]] | None = None,
+          legs: Mapping[str, Sequence[Sequence[float]]] | None = None,
           colors: Mapping[str, int] | None = None, faint: Sequence[str] = (),
           circle: float | None = None, limits: float | Sequence[float] | None = None,
           xlabel: str = "", ylabel: str = "", title: str = "", height: float = HEIGHT) -> Picture:
     """Vectors as arrows from the origin, each named at its tip.
 
-    points are dots; trails are ways that end in a dot, (n, 2) each. colors gives the number of a
-    palette colour for a name, faint names are drawn dashed. circle is a radius. limits is half
+    points are dots; trails are ways that end in a dot, (n, 2) each; legs are ways without dots,
+    named beside the middle of their last leg. colors gives the number of a palette colour for a
+    name, faint names are drawn dashed. circle is a radius. limits is half
     the width, or (x0, x1, y0, y1): give it where several pictures are compared.
     """
     colors, points, trails = colors or {}, points or {}, trails or {}
     ways = {name: np.asarray(way, float) for name, way in trails.items()}
-    ends = {**vectors, **points, **{name: way[-1] for name, way in ways.items()}}
-    seen = [*ends.values(), *(point for way in ways.values() for point in way)]
+    bare = {name: np.asarray(way, float) for name, way in (legs or {}).items()}
+    ends = {**vectors, **points, **{name: way[-1] for name, way in ways.items()},
+            **{name: way[-2:].mean(axis=0) for name, way in bare.items()}}
+    seen = [*ends.values(), *(point for way in (ways | bare).values() for point in way)]
     frame = Frame(_limits(limits, seen, circle or 0.0), height)
     paint = {name: PALETTE[colors.get(name, 0)] for name in ends}
     body = _grid(frame, xlabel, ylabel)
@@ -69,6 +73,7 @@ def plane(vectors: Mapping[str, Sequence[float]], alt: str, *,
         body += element("circle", cx=frame.at((0, 0))[0], cy=frame.at((0, 0))[1],
                         r=circle * frame.scale, fill="none", stroke=MUTED, stroke_width=1.3,
                         stroke_dasharray="5 4")
+    body += "".join(_line_of(frame, way, paint[name]) for name, way in bare.items())
     body += "".join(_way(frame, way, paint[name]) for name, way in ways.items())
     body += "".join(_vector(frame, tip, paint[name], name in faint)
                     for name, tip in vectors.items())
@@ -123,9 +128,12 @@ def _vector(frame: Frame, tip: Sequence[float], color: str, faint: bool) -> str:
 def _way(frame: Frame, way: np.ndarray, color: str) -> str:
     """A line through the places, a small dot at each."""
     places = [frame.at(point) for point in way]
-    d = "M" + "L".join(f"{num(x)} {num(y)}" for x, y in places)
     dots = "".join(element("circle", cx=x, cy=y, r=2.6, fill=color) for x, y in places[:-1])
-    return path(d, color, 1.6, stroke_opacity="0.55", stroke_linejoin="round") + dots
+    return _line_of(frame, way, color) + dots
+
+
+def _line_of(frame: Frame, way: np.ndarray, color: str) -> str:
+    return path(_line(frame, way), color, 1.6, stroke_opacity="0.55", stroke_linejoin="round")
 
 
 def _dot(at: Point, color: str) -> str:
