@@ -12,7 +12,7 @@ from npt_lib.book.figures.svg import LINE, MUTED, PALETTE, Picture, element, num
 
 LEFT, RIGHT, TOP, ROW, GAP = 78, 470, 64, 25, 17      # pixels
 LEVEL = (0.8, 1.25)                                   # between these, nobody leads
-TRAINING = {"npt": "we, with our line", "npt-bare": "we, without it"}
+TRAINING = {"npt": "we, keeping memory", "npt-bare": "we, not keeping it"}
 WRITING = {"npt": "npt_lib", "jax": "JAX, compiled"}
 COLORS = {"npt": PALETTE[0], "npt-bare": PALETTE[0], "jax": PALETTE[1]}
 
