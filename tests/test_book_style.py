@@ -198,6 +198,7 @@ def test_a_title_says_what_the_chapter_does_and_a_bet_has_a_fold(tmp_path):
     bet = "> **Predict.** Five?"
     bare = make(tmp_path, [("markdown", f"# 2 · Look\n\n## The question\n\n{bet}"),
                            ("code", "x = 1")])
+    assert style.bounds(bare, "words")[1] == 2800
     assert any("title" in line for line in style.judge(bare))
     assert any("has no fold" in line for line in style.judge(bare))
 

@@ -94,6 +94,7 @@ SIZES = {
     "not compared, %": ("<= 10", (0, 10), (0, 10)),
 }
 
+
 def load(path: Path) -> list[dict]:
     return json.loads(path.read_text("utf8"))["cells"]
 

@@ -57,8 +57,8 @@ def plane(vectors: Mapping[str, Sequence[float]], alt: str, *,
 
     points are dots; trails are ways that end in a dot, (n, 2) each; legs are ways without dots,
     named beside the middle of their last leg. colors gives the number of a palette colour for a
-    name, faint names are drawn dashed. circle is a radius. limits is half
-    the width, or (x0, x1, y0, y1): give it where several pictures are compared.
+    name, faint names are drawn dashed. circle is a radius. limits is half the width, or
+    (x0, x1, y0, y1): give it where several pictures are compared.
     """
     colors, points, trails = colors or {}, points or {}, trails or {}
     ways = {name: np.asarray(way, float) for name, way in trails.items()}
@@ -73,7 +73,7 @@ def plane(vectors: Mapping[str, Sequence[float]], alt: str, *,
         body += element("circle", cx=frame.at((0, 0))[0], cy=frame.at((0, 0))[1],
                         r=circle * frame.scale, fill="none", stroke=MUTED, stroke_width=1.3,
                         stroke_dasharray="5 4")
-    body += "".join(_line_of(frame, way, paint[name]) for name, way in bare.items())
+    body += "".join(_thin(frame, way, paint[name]) for name, way in bare.items())
     body += "".join(_way(frame, way, paint[name]) for name, way in ways.items())
     body += "".join(_vector(frame, tip, paint[name], name in faint)
                     for name, tip in vectors.items())
@@ -129,10 +129,10 @@ def _way(frame: Frame, way: np.ndarray, color: str) -> str:
     """A line through the places, a small dot at each."""
     places = [frame.at(point) for point in way]
     dots = "".join(element("circle", cx=x, cy=y, r=2.6, fill=color) for x, y in places[:-1])
-    return _line_of(frame, way, color) + dots
+    return _thin(frame, way, color) + dots
 
 
-def _line_of(frame: Frame, way: np.ndarray, color: str) -> str:
+def _thin(frame: Frame, way: np.ndarray, color: str) -> str:
     return path(_line(frame, way), color, 1.6, stroke_opacity="0.55", stroke_linejoin="round")
 
 
