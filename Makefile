@@ -52,8 +52,8 @@ bench: $(BENCH)  ## npt_lib beside PyTorch and JAX on this machine: _build/bench
 execute: $(READY)  ## run the notebooks and store their outputs (NB=book/02_attention.ipynb for one)
 	$(BIN)/python tools/nb.py run $(NB)
 	@if [ -z "$(NB)" ]; then $(MAKE) --no-print-directory drawn; fi
-drawn: $(READY)  ## pictures, titles and reference, made anew from what is there
-	@for tool in pictures titles reference; do $(BIN)/python tools/$$tool.py || exit 1; done
+drawn: $(READY)  ## pictures, titles, questions and reference, made anew from what is there
+	@for tool in pictures titles questions reference; do $(BIN)/python tools/$$tool.py || exit 1; done
 clean:          ## remove what was built, environments included
 	rm -rf _build node_modules .venv .venv-parity .venv-bench
 

@@ -14,6 +14,7 @@ from npt_lib.book.exercises import Mistake, check, code, derive, judge, mend, pr
 rng = np.random.default_rng(5)
 Q, K, V = (rng.standard_normal(shape) for shape in [(2, 3, 5), (2, 7, 5), (2, 7, 4)])
 X = rng.standard_normal((2, 3, 5))
+KNOWN = "This looks like a known mistake: "
 
 
 def attend(q, k, v):
@@ -128,7 +129,7 @@ def test_what_is_right_is_correct(exercise, answer, text):
 def test_a_known_mistake_is_named_and_a_question_asked(exercise, i):
     mistake = exercise.mistakes[i]
     text = wrong(exercise, mistake.answer)
-    assert text.startswith(f"It looks like this: {mistake.name}. Ask yourself: {mistake.question}")
+    assert text.startswith(f"{KNOWN}{mistake.name}. Ask yourself: {mistake.question}")
 
 
 def test_a_mistake_must_show_in_every_case():
@@ -144,7 +145,7 @@ def test_a_mistake_that_raises_is_recognised_by_its_error():
                 [(np.arange(6.0).reshape(2, 3),)],
                 [Mistake("keepdims is missing", lambda x: x - x.mean(-1), "What shape has it?")])
     text = wrong(mean, lambda x: x - np.mean(x, axis=-1))
-    assert text.startswith("It looks like this: keepdims is missing. Ask yourself: What shape has "
+    assert text.startswith(KNOWN + "keepdims is missing. Ask yourself: What shape has "
                            "it? With x (2, 3): ValueError: operands could not be broadcast")
     assert not wrong(mean, lambda x: x.no_such_name).endswith("What shape has it?")
 
@@ -154,7 +155,7 @@ def test_a_mistake_in_dtype_alone_is_not_taken_for_one_in_values():
     double = code("6.1", "Double x.", lambda x: 2 * x, [(x,)],
                   [Mistake("float64 slipped in", lambda x: x * np.float64(2), "What promotes?")])
     text = wrong(double, lambda x: (2 * x).astype(float))
-    assert text == ("It looks like this: float64 slipped in. Ask yourself: What promotes? "
+    assert text == (KNOWN + "float64 slipped in. Ask yourself: What promotes? "
                     "With x (2, 3) float32: the values are right, but dtype float32 is expected, "
                     "got float64.")
     assert double.judge(lambda x: x + x).status == "correct"
@@ -342,7 +343,7 @@ def test_a_bug_is_to_do_as_long_as_it_is_there():
 
 def test_a_mended_bug_is_correct_and_another_one_is_not_yet():
     assert MEND.judge(lambda x: x - x.mean(1)[:, None]).text == "Exercise 1.8: correct."
-    assert wrong(MEND, lambda x: 0 * x).startswith("It looks like this: nothing is left")
+    assert wrong(MEND, lambda x: 0 * x).startswith(KNOWN + "nothing is left")
     assert wrong(MEND, lambda x: x + 1).startswith("With x (2, 3): 6 of 6 values differ.")
 
 
@@ -475,7 +476,7 @@ def test_call_says_how_an_answer_is_used():
     exercise = code("4.1", "Write the class.", Doubler, [(X,)], [Mistake("it adds", Adder, "?")],
                     call=lambda answer, x: answer(2).forward(x))
     assert exercise.judge(Doubler).status == "correct"
-    assert wrong(exercise, Adder).startswith("It looks like this: it adds. Ask yourself: ?")
+    assert wrong(exercise, Adder).startswith(KNOWN + "it adds. Ask yourself: ?")
     assert "NameError: name 'missing' is not defined (line" in wrong(exercise, Broken)
     assert wrong(exercise, Broken).startswith("With x (2, 3, 5): ")
 
@@ -603,7 +604,7 @@ def test_an_entry_holds_together(entry):
     assert entry.broken is None or entry.judge(entry.broken).status == "to do"
     for mistake in entry.mistakes:
         text = entry.judge(mistake.answer).text.replace("\n", " ")
-        assert f"It looks like this: {mistake.name}." in text
+        assert f"{KNOWN}{mistake.name}." in text
         assert mistake.question in text
 
 

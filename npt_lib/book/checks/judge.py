@@ -29,7 +29,7 @@ class Mistake:
     question: str
 
     def advice(self) -> list[str]:
-        return [f"It looks like this: {self.name}.", f"Ask yourself: {self.question}"]
+        return [f"This looks like a known mistake: {self.name}.", f"Ask yourself: {self.question}"]
 
 
 @dataclass(frozen=True)
