@@ -1,4 +1,4 @@
-"""A tokenizer that learns its tokens: pairs of bytes, joined again. Beyond the ten chapters."""
+"""A tokenizer that learns its tokens: pairs of bytes, joined again. Chapter 11."""
 
 import re
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""A language model: the decoder alone, in GPT-2's architecture. Beyond the ten chapters."""
+"""A language model: the decoder alone, in GPT-2's architecture. Chapter 11."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -62,8 +62,7 @@ class GPT(Module):
     """Ids in, logits for each next id out: it reads from left to right, and writes so.
 
     ids is (B, T), logits are (B, T, V). Each place sees itself and what is before it.
-    Backward: dlogits in; returns nothing, since ids have no gradient. Built of parts that the
-    chapters built.
+    Backward: dlogits in; returns nothing, since ids have no gradient. Built in chapter 11.
     """
 
     def __init__(self, config: Config, rng: Rng):

@@ -1,6 +1,4 @@
-"""int8 weights for a model that only writes: a scale for each column, a quarter of the file.
-
-Built in chapter 14.
+"""int8 weights for a model that only writes, a quarter of the file. Chapter 14.
 """
 
 import json

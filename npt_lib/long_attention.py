@@ -1,6 +1,6 @@
-"""Attention for long texts: in tiles of queries and keys, under patterns of who sees whom.
+"""Attention for long texts: tiles of queries and keys, patterns of who sees whom. Chapter 13.
 
-Chapter 13. A pattern is an object with one method, ``sees(rows, keys)``: of these queries, which
+A pattern is an object with one method, ``sees(rows, keys)``: of these queries, which
 see which of these keys? It is asked for a tile at a time, so no table of all pairs is ever made.
 
 ``attention`` goes this way from about a thousand positions on. Before, it took a few queries with

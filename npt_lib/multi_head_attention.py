@@ -112,7 +112,9 @@ class SelfAttention(Module):
         return KVCache(n_rows, self.n_heads, max_len, self.d_head, self.out.W.value.dtype)
 
     def step(self, x: Array, cache: KVCache) -> Array:
-        """The next positions alone, (B, T, D): they attend to the cache and to themselves."""
+        """The next positions alone, (B, T, D): each attends to the cache and, of x, to what is not
+        after it.
+        """
         check_sequence("SelfAttention", x, self.out.W.shape[1])
         q, k, v = split_parts(self.qkv(x), 3, self.n_heads)
         keys, values = cache.append(k, v)

@@ -291,6 +291,7 @@ def pair(thing) -> str | None:
 def first(doc: str | None) -> str:
     """The first paragraph of a docstring, as Markdown."""
     text = re.sub(r":\w+:(?=`)", "", (doc or "").split("\n\n")[0])
+    text = re.sub(r'(?<!`)(pip install "[^"]+")', r"`\1`", text)     # as code: quotes stay straight
     return re.sub(r"``([^`]+)``", r"`\1`", text)
 
 
