@@ -113,9 +113,10 @@ EXERCISES = [
             Mistake("the sentences are summed", (11, 5),
                     "Does @ add up over an axis that stands before the last two?"),
             Mistake("a row for each place", (2, 7, 5),
-                    "Which axis of one_hot does swapaxes bring to the front of each matrix?"),
-            Mistake("the gradient turned over", (2, 5, 11),
-                    "Which of the two matrices stands on the left of @?"),
+                    "After swapaxes, what does a row of each matrix stand for: a place or a "
+                    "token?"),
+            Mistake("rows and columns are exchanged", (2, 5, 11),
+                    "From which of its two matrices does @ take the number of rows?"),
         ],
     ),
     predict(
@@ -124,9 +125,9 @@ EXERCISES = [
         (2, 1, 11),
         mistakes=[
             Mistake("the axis of places is gone", (2, 11),
-                    "What is the difference between x[:, -1] and x[:, -1:]?"),
+                    "x[:, -1] drops an axis. Does x[:, -1:] drop it, too?"),
             Mistake("scores for every place", (2, 7, 11),
-                    "How many places does -1: keep?"),
+                    "How many places does the slice -1: keep?"),
             Mistake("the width of a vector", (2, 1, 5),
                     "How many rows of the table is each vector compared with?"),
         ],
@@ -139,19 +140,20 @@ EXERCISES = [
         waves,
         cases=[(3, 4), (5, 8), (4, 6)],
         mistakes=[
-            Mistake("the hands slow down half as fast as they should",
+            Mistake("the exponents are half of what they should be",
                     by_exponent(lambda i, D: i / 2 / D),
-                    "For the second pair, which number does the loop call i, and which is the i "
-                    "of the formula?"),
+                    "The second pair is i = 1 in the formula. What is its exponent there, and "
+                    "what is it in your loop?"),
             Mistake("the cosine has a rate of its own",
                     lambda n, D: waves(n, D, lambda i, D: (i / D, (i + 1) / D)),
-                    "How many hands has one pair of columns?"),
+                    "A pair of columns is one hand. How many rates can one hand have?"),
             Mistake("all hands turn at the same rate", by_exponent(lambda i, D: 0),
-                    "Which hand should be the slowest?"),
+                    "Does your exponent grow from one pair to the next?"),
             Mistake("the places are counted from 1", lambda n, D: waves(n, D, first=1),
                     "At which angle does every hand begin?"),
             Mistake("sine and cosine are exchanged", lambda n, D: waves(n, D, columns=(1, 0)),
-                    "What are the two numbers of a hand at the angle 0, and in which order?"),
+                    "At place 0 every angle is 0. What are the sine and the cosine there, and "
+                    "which of them does the formula put into column 0?"),
             Mistake("all sines come first, then all cosines", sines_first,
                     "Which two columns belong to one hand?"),
         ],
@@ -169,23 +171,28 @@ EXERCISES = [
                     "How much does y move when an entry of the table moves by 1?"),
             Mistake("dplaces has only the first sentence",
                     entrance(dplaces=lambda dy, places: to_places(dy[:1], places)),
-                    "How many sentences did each row of places go into?"),
+                    "To how many sentences was each row of places added?"),
             Mistake("dplaces is the mean over the sentences, not the sum",
                     entrance(dplaces=lambda dy, places: to_places(dy, places) / len(dy)),
-                    "What is broadcast forwards: is it averaged or added up backwards?"),
+                    "A row of places is used once in every sentence. Are the gradients of several "
+                    "uses averaged, or added up?"),
             Mistake("dplaces is not summed over the batch",
                     entrance(dplaces=lambda dy, places: dy),
-                    "Which shape does a gradient of places have?"),
+                    "Which axis does dy have that places has not, and what becomes of it on the "
+                    "way back?"),
             Mistake("dplaces has rows only for the places that were used",
                     entrance(dplaces=lambda dy, places: dy.sum(axis=0)),
-                    "Which shape must a gradient always have, and what gets the rest of it?"),
+                    "Which shape has places? And how much does y move with a row at which no word "
+                    "stands?"),
             Mistake("dplaces is scaled, too", entrance(dplaces=scaled_places),
                     "Do the places pass through the multiplication by sqrt(D)?"),
             Mistake("the sum is scaled, not the word",
                     entrance(scaled_sum, dplaces=scaled_places),
-                    "What becomes of the ratio of word and place if both are scaled?"),
+                    "If word and place are multiplied by the same number, does the word gain on "
+                    "the place?"),
             Mistake("the sum is scaled, not the word", entrance(scaled_sum),
-                    "What becomes of the ratio of word and place if both are scaled?"),
+                    "If word and place are multiplied by the same number, does the word gain on "
+                    "the place?"),
             Mistake("nothing is scaled",
                     entrance(lambda ids, table, places: table[ids] + places[:ids.shape[1]],
                              scatter),
@@ -202,9 +209,10 @@ EXERCISES = [
                (rng.standard_normal((3, 4)), np.array([7, 3, 11]))],
         mistakes=[
             Mistake("dy is turned forwards again", lambda dy, x, at: rotate(dy, at),
-                    "Which rotation undoes a rotation, and what does transposing its matrix do?"),
+                    "With which sign does x_2i enter y_2i+1? And with which sign does dy_2i+1 come "
+                    "back to it?"),
             Mistake("only the cosines", lambda dy, x, at: (rotate(dy, at) + rotate(dy, -at)) / 2,
-                    "Does x_2i touch only y_2i?"),
+                    "Which outputs does x_2i touch: y_2i alone?"),
             Mistake("both sines have a plus", all_plus,
                     "With which sign does x_2i enter y_2i+1?"),
             Mistake("the first half is paired with the second",
@@ -212,13 +220,14 @@ EXERCISES = [
                     "Which column is the partner of column 0: column 1 or column D/2?"),
             Mistake("the first half is paired with the second, and turned forwards",
                     lambda dy, x, at: rotate_halves(dy, at),
-                    "Which column is the partner of column 0: column 1 or column D/2? And which "
-                    "rotation undoes a rotation?"),
-            Mistake("the hands slow down half as fast as they should",
+                    "Which column is the partner of column 0: column 1 or column D/2? And with "
+                    "which sign does x_2i enter y_2i+1?"),
+            Mistake("the exponents are half of what they should be",
                     lambda dy, x, at: rotate(dy, -at, lambda D: np.arange(D // 2) / D),
-                    "What is the exponent of the second pair: 1 / D or 2 / D?"),
+                    "The second pair is i = 1. What is its exponent in w_i?"),
             Mistake("dy is handed on unchanged", lambda dy, x, at: dy + 0.0,
-                    "Is anything added here, or is x multiplied?"),
+                    "By which numbers does forward multiply x_2i? What does that do to a "
+                    "gradient?"),
         ],
     ),
 ]
