@@ -82,14 +82,14 @@ EXERCISES = [
         64,
         mistakes=[
             Mistake("the whole gradient, twice", 80,
-                    "Which of its chunks does a machine not have to send in a lap?"),
+                    "How many of its chunks does a machine send in one lap?"),
             Mistake("one lap", 32, "After P - 1 steps each chunk is complete on one machine. "
-                                   "What is still missing?"),
+                                   "Who still needs it?"),
             Mistake("the whole gradient to each of the others", 160,
                     "To how many machines does a machine of the ring send?"),
             Mistake("the gradient once", 40, "How many chunks does a machine send in all, and how "
                                              "large is one?"),
-            Mistake("numbers in place of bytes", 16, "How many bytes is a float32?"),
+            Mistake("numbers in place of bytes", 16, "How many bytes does a float32 take?"),
         ],
     ),
     predict(
@@ -99,8 +99,9 @@ EXERCISES = [
         2.75,
         mistakes=[
             Mistake("the mean of the means", 3.5, "For how many targets does each process speak?"),
-            Mistake("weighted by rows", 4.4, "Over what is the loss a mean: rows, or targets?"),
-            Mistake("the sum of the losses", 7.0, "The loss is a mean. Can it be above both?"),
+            Mistake("weighted by rows", 4.4, "The loss is a mean. Over what?"),
+            Mistake("the sum of the losses", 7.0,
+                    "Can the mean over all targets be above both parts' means?"),
             Mistake("the weights exchanged", 4.25, "Which process has more targets?"),
         ],
     ),
@@ -117,7 +118,8 @@ EXERCISES = [
             Mistake("the mean of the means", lambda gradients, counts:
                     np.nanmean(gradients, axis=0), "For how many targets does each part speak?"),
             Mistake("the mean of the means, and NaN as well", lambda gradients, counts:
-                    gradients.mean(axis=0), "For how many targets does each part speak?"),
+                    gradients.mean(axis=0),
+                    "For how many targets does each part speak? And the one with NaN?"),
             Mistake("a part without targets spoils the sum", lambda gradients, counts:
                     counts @ gradients / counts.sum(), "What is 0 times NaN?"),
             Mistake("the sum is not divided", lambda gradients, counts:
@@ -139,13 +141,14 @@ EXERCISES = [
                (np.array([[2.0, 0.0, 1.0], [-2.0, 0.5, 0.0]]), 2.0),
                (np.array([[0.1, 0.2], [0.2, 0.2]]), 1.0)],
         mistakes=[
-            Mistake("clipped twice", clip_both, "Whose norm must be at most max_norm?"),
+            Mistake("clipped twice", clip_both,
+                    "The gradient is short enough now. Does it still point along the shares' sum?"),
             Mistake("small gradients grow", always_scaled,
                     "What should happen to a gradient whose norm is below max_norm?"),
             Mistake("each number is clipped", each_number,
                     "Does the gradient still point the same way?"),
             Mistake("the shares are averaged", clip_mean,
-                    "The shares add up to the gradient. What does their mean add up to?"),
+                    "The shares add up to the gradient. How much of it is their mean?"),
         ],
     ),
     code(
@@ -156,10 +159,14 @@ EXERCISES = [
         cases=[(losses, 2), (np.array([nan, 2.0, nan, 1.0, nan]), 3), (np.array([0.2, 0.1]), 1)],
         mistakes=[
             Mistake("failed runs go on where good ones are few", nan_as_well,
-                    "argsort puts NaN last. And if fewer than n runs have ended well?"),
-            Mistake("failed runs are the best", nan_first, "Which loss did you give to NaN?"),
-            Mistake("the worst go on", worst, "Is a high loss good?"),
-            Mistake("in the order of their places", by_number, "Which of them should come first?"),
+                    "argsort puts NaN last. What stands among the first n places if fewer than n "
+                    "runs have ended well?"),
+            Mistake("failed runs are the best", nan_first,
+                    "Which loss does a failed run count with? Is it low or high?"),
+            Mistake("the worst go on", worst,
+                    "Does a good run end with a high loss, or with a low one?"),
+            Mistake("in the order of their places", by_number,
+                    "These are the right runs. Which of them should come first?"),
         ],
     ),
     derive(
@@ -170,15 +177,15 @@ EXERCISES = [
         cases=[(np.array([[1.0, 2.0], [4.0, 0.0], [0.0, 3.0]]), np.array([1.0, 2.0, 1.0])),
                (rng.standard_normal((2, 3)), np.array([0.5, 3.0]))],
         mistakes=[
-            Mistake("each machine goes back alone", lambda dy, x, w:
+            Mistake("each machine uses its own row of dy alone", lambda dy, x, w:
                     (w[:, None] * dy / w.sum(), ((x - w @ x / w.sum()) * dy).sum(axis=1)
-                     / w.sum()), "On how many machines is a row of x heard?"),
+                     / w.sum()), "In how many rows of y does a row of x take part?"),
             Mistake("the sum of the weights is taken for a constant", lambda dy, x, w:
                     (grads(dy, x, w)[0], x @ dy.sum(axis=0) / w.sum()),
-                    "Each weight stands in both sums. Which paths lead from it to y?"),
+                    "A weight stands in two sums: of w x, and of w. Do you go back through both?"),
             Mistake("not divided by the sum of the weights", lambda dy, x, w:
                     tuple(g * w.sum() for g in grads(dy, x, w)),
-                    "If all weights are twice as large, does y change?"),
+                    "If all weights are twice as large, y stays the same. Does your dx?"),
             Mistake("all rows weigh the same", lambda dy, x, w:
                     (np.tile(dy.sum(axis=0) / len(x), (len(x), 1)), grads(dy, x, w)[1]),
                     "Which row of x moves the mean most?"),
