@@ -136,13 +136,16 @@ EXERCISES = [
         "byte 0?",
         248,
         mistakes=[
-            Mistake("the header's length is forgotten", 240,
-                    "What do the very first eight bytes say?"),
+            Mistake("the first eight bytes are forgotten", 240,
+                    "What stands in the file before the header?"),
             Mistake("that is the offset in the header", 40,
-                    "From where are data_offsets counted?"),
-            Mistake("numbers are counted, not bytes", 218, "How many bytes has one float32?"),
-            Mistake("that is where b begins", 232, "How long is b?"),
-            Mistake("that is where c ends", 284, "Is that its first byte, or the one after it?"),
+                    "From which byte of the file are data_offsets counted?"),
+            Mistake("numbers are counted, not bytes", 218,
+                    "How many bytes does one float32 take?"),
+            Mistake("that is where b begins", 232,
+                    "How many bytes does b take before c can begin?"),
+            Mistake("that is where c ends", 284,
+                    "Is that the first byte of c, or the first one after c?"),
         ],
     ),
     predict(
@@ -152,10 +155,12 @@ EXERCISES = [
         (768, 3072),
         mistakes=[
             Mistake("as GPT-2's own files hold it", (3072, 768),
-                    "What does nn.Linear keep first: what goes in, or what comes out?"),
+                    "Which stands first in the weight of nn.Linear: what goes in, or what "
+                    "comes out?"),
             Mistake("that is attention's c_proj", (768, 768),
                     "How many numbers go into the second layer of the feed-forward network?"),
-            Mistake("the fused layer", (2304, 768), "Which layer is mlp.c_proj?"),
+            Mistake("that is attention's fused layer", (2304, 768),
+                    "How many numbers go into mlp.c_proj, and how many come out?"),
         ],
     ),
     code(
@@ -167,12 +172,13 @@ EXERCISES = [
                (file_of(a=[7, 8], b=[[1, 2], [3, 4], [5, 6]]), "b"),
                (file_of(first=[[1]], second=[2, 3, 4], third=[[5, 6]]), "second")],
         mistakes=[
-            Mistake("the first eight bytes are counted to the header", without_the_eight,
-                    "Where does the header begin, and where does it end?"),
+            Mistake("the numbers are read from eight bytes too early", without_the_eight,
+                    "At which byte of the file does the header begin, and where does it end?"),
             Mistake("the numbers have no shape", flat,
-                    "What else does the header say of a tensor?"),
+                    "What does the header say of an array besides its type and its place?"),
             Mistake("the numbers go down the columns", columns_first,
-                    "In which order does NumPy write the numbers of a matrix?"),
+                    "Which numbers of a matrix stand side by side in the file: those of a row, or "
+                    "those of a column?"),
         ],
     ),
     code(
@@ -183,11 +189,13 @@ EXERCISES = [
         cases=[(numbered(4, 12), 2), (rng.standard_normal((6, 18)), 3)],
         mistakes=[
             Mistake("heads before queries, keys and values", heads_first,
-                    "The first third of the columns makes all queries. What is cut first?"),
+                    "The first third of the columns makes the queries of all heads. So what are "
+                    "the columns cut into first?"),
             Mistake("reshaped without moving axes", unmoved,
-                    "Does a reshape move any number? Which axis of W makes the heads?"),
+                    "A reshape keeps the numbers in their order. Which numbers of W does it put "
+                    "into the first head's matrix?"),
             Mistake("a head's columns are taken apart", width_first,
-                    "Do the K columns of a head stand side by side?"),
+                    "Where do the K columns of one head stand in W: side by side, or apart?"),
         ],
     ),
     mend(
@@ -201,13 +209,13 @@ EXERCISES = [
                (np.array([0, np.nan, 3.0, np.nan]), 1e-6)],
         mistakes=[
             Mistake("NaN is passed over", without_nan,
-                    "Is NaN above the limit? Is it within?"),
+                    "What is NaN > limit, and what is NaN <= limit?"),
             Mistake("the worst part in place of the first", worst_or_nan,
-                    "Where an early slip grows from block to block, which part is worst?"),
+                    "If an early slip grows from block to block, which part is off the most?"),
             Mistake("if no part is off, it says 0", never_right,
-                    "What does argmax say of an array that is False everywhere?"),
+                    "What does argmax return for an array that is False everywhere?"),
             Mistake("the last in place of the first", last_off,
-                    "Which part was handed only right numbers?"),
+                    "Of the parts that are off, which one was still given right numbers?"),
         ],
     ),
     derive(
@@ -218,11 +226,15 @@ EXERCISES = [
         cases=[(numbered(2, 2) / 4, numbered(6, 2) / 10),
                (rng.standard_normal((4, 3)), rng.standard_normal((9, 3)))],
         mistakes=[
-            Mistake("dA in our layout", as_ours, "What is the shape of A?"),
-            Mistake("dA is not fused", alone, "What is the shape of A?"),
-            Mistake("each factor got itself", own_factor,
-                    "y has q times k. Which of them is the slope in the direction of q?"),
-            Mistake("x by one path alone", last_path, "Through how many thirds does x reach y?"),
+            Mistake("dA in our layout", as_ours,
+                    "What is the shape of A, and what must the shape of its gradient be?"),
+            Mistake("dA is not fused", alone,
+                    "A is one matrix. Where in it do the parts for q, k and v stand?"),
+            Mistake("each factor is taken as its own slope", own_factor,
+                    "Let a number of q grow a little while k stays. With which slope does q * k "
+                    "grow?"),
+            Mistake("dx comes by one path alone", last_path,
+                    "Through how many of q, k and v does x reach y?"),
         ],
     ),
 ]
