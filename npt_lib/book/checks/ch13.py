@@ -104,8 +104,8 @@ EXERCISES = [
         "is the shape of the scores in the very last tile?",
         (4, 44),
         mistakes=[
-            Mistake("a whole tile", (32, 64),
-                    "After how many queries do whole tiles end: is 100 a multiple of 32?"),
+            Mistake("the shape of a whole tile", (32, 64),
+                    "Is 100 a multiple of 32, and is 300 a multiple of 64?"),
             Mistake("keys by queries", (44, 4), "Which axis of the scores counts the queries?"),
             Mistake("the rest of the queries with a whole tile of keys", (4, 64),
                     "How many keys are left after four whole tiles?"),
@@ -121,9 +121,14 @@ EXERCISES = [
         mistakes=[
             Mistake("each block reaches as many positions back as its window is wide", 64,
                     "How far back is the farthest of the 16 positions, if the nearest is 0 back?"),
-            Mistake("one block alone", 15, "What has the farthest neighbour seen, a block below?"),
-            Mistake("a window's width", 16, "What has the farthest neighbour seen, a block below?"),
-            Mistake("the place itself is counted, too", 61, "How far back is the place itself?"),
+            Mistake("one block alone", 15,
+                    "The last block looks at places that earlier blocks have worked on. What had "
+                    "the farthest of them seen by then?"),
+            Mistake("the width of one window", 16,
+                    "The last block looks at places that earlier blocks have worked on. What had "
+                    "the farthest of them seen by then?"),
+            Mistake("the place itself is counted as a step", 61,
+                    "How far back from itself does a place lie?"),
         ],
     ),
     code(
@@ -136,11 +141,12 @@ EXERCISES = [
                (part([1, 0, 2], [1, 0], [0, 1], [1, 1]), part([-1, 2.5], [3, 0], [0, 3]))],
         mistakes=[
             Mistake("nothing is shrunk", unshrunk,
-                    "The two parts took different numbers off their scores. Can they be added?"),
+                    "Which number did each part take off its scores? May two such sums be added as "
+                    "they are?"),
             Mistake("the first part alone is shrunk", first_alone,
-                    "What if the largest score stands in the first part?"),
+                    "What if the first part has the largest score of all?"),
             Mistake("the mix is not shrunk", mix_unshrunk,
-                    "Which number was taken off the scores in each mix?"),
+                    "Which number was taken off the scores in the mix of a? And in that of b?"),
             Mistake("the factors are upside down", upside_down,
                     "Can exp(score - largest) become larger when a larger score is found?"),
         ],
@@ -160,7 +166,7 @@ EXERCISES = [
             Mistake("the factor is upside down", swapped,
                     "A larger score was found. Do the old terms get larger or smaller?"),
             Mistake("the new terms are shrunk, too", both_shrunk,
-                    "Which maximum was taken off the new scores?"),
+                    "Which maximum has already been taken off the new scores?"),
             Mistake("the largest of this tile alone", of_the_tile,
                     "What if an earlier tile had a larger score?"),
         ],
@@ -182,10 +188,10 @@ EXERCISES = [
                     np.abs(far(rows, keys)) < width,
                     "May position 2 see position 3?"),
             Mistake("nothing is too far back", lambda rows, keys, width: far(rows, keys) >= 0,
-                    "Where does the window end?"),
+                    "May position 9 see position 0, if the width is 3?"),
             Mistake("the token itself is left out", lambda rows, keys, width:
                     (far(rows, keys) > 0) & (far(rows, keys) <= width),
-                    "Does the window end with the token, or before it?"),
+                    "Is the token itself one of the positions in its window?"),
             Mistake("keys by queries", lambda rows, keys, width: sees(rows, keys, width).T,
                     "Which axis of the answer counts the queries?"),
         ],
@@ -198,15 +204,15 @@ EXERCISES = [
         cases=[(np.array([[0.0, 1.0, 2.0], [1.0, 1.0, -1.0]]),), (rng.standard_normal((3, 4)),)],
         mistakes=[
             Mistake("dlam is missing", lambda dlam, s: weights(s),
-                    "If lam counts twice as much, what happens to the gradient?"),
+                    "If lam mattered twice as much to the loss, what would happen to ds?"),
             Mistake("not divided by the total", lambda dlam, s: dlam[:, None] * np.exp(s),
-                    "What is the derivative of log Z, and which Z stands here?"),
+                    "lam is log Z, with Z the sum of a row. What is the slope of log Z by Z?"),
             Mistake("1 over the total alone",
                     lambda dlam, s: dlam[:, None] / np.exp(s).sum(axis=-1, keepdims=True)
                     * np.ones_like(s), "Z is a sum of exp(s). What is the derivative of exp(s)?"),
             Mistake("a softmax's gradient", lambda dlam, s:
                     dlam[:, None] * weights(s) * (1 - weights(s)),
-                    "The output is one number for each row. Which of its parts depend on s?"),
+                    "A softmax has one output for each score of a row. How many outputs has lam?"),
         ],
     ), arguments=("dlam", "s")),
 ]
