@@ -61,6 +61,8 @@ def kind(value: Any) -> str:
     """What sort of thing a value is, in words."""
     if isinstance(value, np.ndarray):
         return f"an array {value.shape}"
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
     if isinstance(value, tuple | dict):
         return f"a {type(value).__name__} of {len(value)}"
     if value is None or value is ...:

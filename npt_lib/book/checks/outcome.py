@@ -131,13 +131,28 @@ def show_arguments(case: tuple[Any, ...], arguments: tuple[str, ...]) -> str:
 
 
 def _show(name: str, x: Any) -> str:
-    if isinstance(x, np.ndarray) and (x.ndim != 1 or x.size > 6):
-        return f"{name} {x.shape}" + ("" if x.dtype == float else f" {x.dtype}")
+    """An argument in full, if it is short; else an array's shape; of others what kind they are."""
+    plain = _plain(x)
+    if plain is not None and len(repr(plain)) <= 60:
+        return f"{name} = {plain!r}"
     if isinstance(x, np.ndarray):
-        return f"{name} = {[round(v, 4) if isinstance(v, float) else v for v in x.tolist()]}"
-    if isinstance(x, int | float | str | bool | tuple | list) and len(repr(x)) <= 40:
-        return f"{name} = {x!r}"
-    return name
+        return f"{name} {x.shape}" + ("" if x.dtype == float else f" {x.dtype}")
+    return name if callable(x) else f"{name} ({kind(x)})"
+
+
+def _plain(x: Any) -> Any:
+    """Numbers with some four digits, texts, ranges, and short rows of them; or None."""
+    if isinstance(x, np.ndarray):
+        return [_plain(v) for v in x.tolist()] if x.ndim == 1 and x.size <= 6 else None
+    if isinstance(x, tuple | list):
+        items = [_plain(v) for v in x]
+        short = tuple(items) if isinstance(x, tuple) else items
+        return None if any(item is None for item in items) else short
+    if isinstance(x, np.generic):
+        return _plain(x.item())
+    if isinstance(x, float):
+        return round(x, 4) or float(f"{x:.4g}")                       # a tiny number is not 0
+    return x if isinstance(x, int | str | range) else None
 
 
 def show_small(case: tuple[Any, ...], arguments: tuple[str, ...]) -> list[str]:
