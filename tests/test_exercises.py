@@ -618,8 +618,8 @@ def test_short_arguments_are_told_in_full_and_long_ones_by_their_kind():
     from npt_lib.book.checks.outcome import show_arguments
 
     case = ((2.0, 1 / 3, np.array([1.0, np.float32(0.1)])), range(1, 4), np.zeros((2, 3)), len,
-            {"a": 1}, b"xyz", "abc", np.float32(1e-6), list(range(40)))
-    told = show_arguments(case, tuple("abcdefghi"))
+            {"a": 1}, b"xyz", "abc", np.float32(1e-6), [len, len], list(range(40)))
+    told = show_arguments(case, tuple("abcdefghij"))
     assert told.startswith("a = (2.0, 0.3333, [1.0, 0.1]), b = range(1, 4), c (2, 3), d, "
                            "e (a dict of 1), f (3 bytes), g = 'abc', h = 1e-06, "
-                           "i (the list [0, 1, 2,")
+                           "i (a list of 2), j (the list [0, 1, 2,")

@@ -137,6 +137,8 @@ def _show(name: str, x: Any) -> str:
         return f"{name} = {plain!r}"
     if isinstance(x, np.ndarray):
         return f"{name} {x.shape}" + ("" if x.dtype == float else f" {x.dtype}")
+    if isinstance(x, list) and plain is None:
+        return f"{name} = {x!r}" if len(repr(x)) <= 40 else f"{name} (a list of {len(x)})"
     return name if callable(x) else f"{name} ({kind(x)})"
 
 
