@@ -623,3 +623,13 @@ def test_short_arguments_are_told_in_full_and_long_ones_by_their_kind():
     assert told.startswith("a = (2.0, 0.3333, [1.0, 0.1]), b = range(1, 4), c (2, 3), d, "
                            "e (a dict of 1), f (3 bytes), g = 'abc', h = 1e-06, "
                            "i (a list of 2), j (the list [0, 1, 2,")
+
+
+def test_a_small_case_with_a_wrong_gradient_shows_the_dy_that_it_got():
+    square = code("1.1", "Square x.", lambda x: (x * x, lambda dy: 2 * x * dy),
+                  [(np.array([[1.0, 2.0]]),)])
+    text = square.judge(lambda x: (x * x, lambda dy: x * dy)).text
+    assert "dx: 2 of 2 values differ." in text
+    assert text.endswith("\n  dy = [[ 0.1257, -0.1321]]\n  x = [[1., 2.]]")
+    text = square.judge(lambda x: (x, lambda dy: x * dy)).text
+    assert "y: 1 of 2 values differ." in text and "dy =" not in text

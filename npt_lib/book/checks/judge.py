@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from npt_lib.book.checks.compare import WHERE, difference, kind, same
 from npt_lib.book.checks.outcome import (
     PAIR,
@@ -13,6 +15,7 @@ from npt_lib.book.checks.outcome import (
     run,
     show_arguments,
     show_small,
+    upstream,
 )
 from npt_lib.book.checks.prediction import feedback, matches, plain
 
@@ -117,13 +120,24 @@ def _not_yet(exercise: Exercise, got: list[Outcome], expected: list[Outcome], i:
     """First what is understood, a known mistake; then case i, its digits and small inputs."""
     case, names = exercise.cases[i], exercise.arguments
     label = f"Case {i + 1} of {len(got)}, " if len(got) > 1 else "With "
-    digits = [f"{label}{show_arguments(case, names)}: {wrong}", *show_small(case, names)]
+    digits = [f"{label}{show_arguments(case, names)}: {wrong}"]
+    if small := show_small(case, names):
+        digits += [*_small_dy(got[i], expected[i]), *small]
     if exercise.broken and _recognised(exercise, exercise.broken, got, expected):
         if not exercise.tells_where:
             digits[0] = digits[0].partition(WHERE)[0]
         return exercise.verdict(TO_DO, "This is still the broken one.", *digits)
     mistake = recognise(exercise, got, expected)
     return exercise.verdict(NOT_YET, *(mistake.advice() if mistake else []), *digits)
+
+
+def _small_dy(got: Outcome, expected: Outcome) -> list[str]:
+    """The gradient that backward was given, if it is small, and what came back is wrong."""
+    y = expected.results.get(next(iter(expected.results), ""))
+    gave_y = PAIR == got.form == expected.form and not got.error
+    if not gave_y or not isinstance(y, np.ndarray) or difference(next(iter(got.results.values())), y, None):
+        return []
+    return show_small((upstream(y),), ("dy",))
 
 
 def describe(got: Outcome, expected: Outcome, tol: float | None) -> str:
