@@ -137,7 +137,7 @@ EXERCISES = [
             Mistake("both the first and the last token dropped", (4, 8, 13),
                     "Is <bos> dropped from what the decoder reads, or from what it must predict?"),
             Mistake("the shape of the targets", (4, 9),
-                    "How many scores does each position need, to choose a token?"),
+                    "How many scores does a position need to choose a token from?"),
         ],
     ),
     predict(
@@ -153,7 +153,7 @@ EXERCISES = [
             Mistake("an axis of its own for the beams", (3, 4, 11),
                     "Does the model know which of its rows belong to the same source?"),
             Mistake("an axis for the one token", (12, 1, 11),
-                    "step takes one id for each row. Which axis of the ids is left?"),
+                    "step takes one id for each row. How many axes has an array of such ids?"),
         ],
     ),
     code(
@@ -166,10 +166,10 @@ EXERCISES = [
             Mistake("padding is taken to be 0", padding_is_0,
                     "What is pad_id in each case?"),
             Mistake("padding is counted", padding_counted,
-                    "What does a model have to know to get padding right?"),
+                    "Which of the targets are real?"),
             Mistake("the count includes padding", divided_by_all,
                     "Of how many tokens do you take the share?"),
-            Mistake("the mean of each row's share", mean_of_rows,
+            Mistake("the mean of the shares of the rows", mean_of_rows,
                     "Does a token of a short row count as much as one of a long row?"),
             Mistake("the share of whole rows", whole_rows,
                     "Of what is the share asked, of rows or of tokens?"),
@@ -185,16 +185,19 @@ EXERCISES = [
         outputs=("value", "m", "u"),
         mistakes=[
             Mistake("the corrected means are kept as m and u", adam(keep=True),
-                    "What would be corrected a second time in the next step?"),
+                    "The next step begins with this m. What happens to a mean that is already "
+                    "corrected?"),
             Mistake("epsilon is added below the root", adam(size=inside),
-                    "What is the root of 1e-9, beside a gradient of 1e-4?"),
+                    "How large is the root of 1e-9 beside a gradient of 1e-4?"),
             Mistake("there is no bias correction", adam(correct=(False, False)),
-                    "How large are m and u after one step, if both start at 0?"),
+                    "After one step from 0, how large are m and u beside the gradient and its "
+                    "square?"),
             Mistake("there is no bias correction, and epsilon is below the root",
                     adam(correct=(False, False), size=inside),
-                    "How large are m and u after one step, if both start at 0?"),
+                    "After one step from 0, how large are m and u beside the gradient and its "
+                    "square?"),
             Mistake("only m is corrected", adam(correct=(True, False)),
-                    "Which of the two means start at 0?"),
+                    "At which value does u start?"),
             Mistake("the gradient is not squared", adam(square=lambda grad: grad),
                     "Of what is u a running mean?"),
             Mistake("the mean square is used instead of its root",
@@ -220,7 +223,7 @@ EXERCISES = [
             Mistake("the sum of squares is used without its root", without_root,
                     "How long is the arrow (3, 4)?"),
             Mistake("the two norms are added", norms_added,
-                    "Is the long side of a right triangle as long as both others together?"),
+                    "Is the longest side of a right triangle as long as the other two together?"),
             Mistake("the arrays that came in were changed", in_place,
                     "Does dw *= factor make a new array?"),
         ],
@@ -241,11 +244,11 @@ EXERCISES = [
             Mistake("the maximum is not added back to the logarithm",
                     lambda dy, z: dy[..., None] * 2 * log_sum(z - z.max(axis=-1, keepdims=True))
                     * softmax(z)[0],
-                    "By how much does the logarithm of the sum change, when every logit is "
+                    "By how much does the logarithm of the sum change when every logit is "
                     "lowered by the maximum?"),
             Mistake("dy is missing",
                     lambda dy, z: 2 * log_sum(z) * softmax(z)[0],
-                    "What does the loss say about each y?"),
+                    "If y grows by a little, by how much does the loss grow?"),
             Mistake("the logarithm of the sum is missing",
                     lambda dy, z: dy[..., None] * 2 * softmax(z)[0],
                     "Which function is squared?"),
