@@ -111,12 +111,13 @@ EXERCISES = [
         4100,
         mistakes=[
             Mistake("every whole number is there", 4097,
-                    "Between 2,048 and 4,096 the step is 2. What happens to it at a power of two?"),
+                    "Between 2,048 and 4,096 the step is 2. What becomes of it at the next "
+                    "power of 2?"),
             Mistake("the step from below", 4098,
-                    "From 4,096 to 8,192 there are 1,024 numbers. How far apart are they?"),
-            Mistake("bfloat16's step", 4128, "How many bits has float16's fraction?"),
+                    "float16 has 1,024 numbers from 4,096 up to 8,192. How far apart are they?"),
+            Mistake("bfloat16's step", 4128, "How many bits does float16's fraction have?"),
             Mistake("one step too far", 4104,
-                    "From 4,096 to 8,192 there are 1,024 numbers. How far apart are they?"),
+                    "float16 has 1,024 numbers from 4,096 up to 8,192. How far apart are they?"),
         ],
     ),
     predict(
@@ -126,11 +127,15 @@ EXERCISES = [
         16,
         mistakes=[
             Mistake("the two numbers of float16 alone", 4,
-                    "Who remembers the master weight and Adam's means?"),
-            Mistake("Adam has one mean", 12, "Adam divides one mean by the root of another."),
-            Mistake("the gradient is not counted", 14,
-                    "Where is the gradient between the way back and the step?"),
-            Mistake("everything has 2 bytes", 10, "Which of the five numbers are float32?"),
+                    "Which numbers are kept beside these two, and how many bytes does each take?"),
+            Mistake("4 bytes are missing", 12,
+                    "Which are the five numbers, and how many bytes does each of them take?"),
+            Mistake("one of the numbers in float16 is missing", 14,
+                    "What does the pass forward read in 16 bits, and what does the way back "
+                    "leave?"),
+            Mistake("everything has 2 bytes", 10,
+                    "Which of the five numbers are float32, and how many bytes does float32 "
+                    "take?"),
         ],
     ),
     code(
@@ -144,9 +149,10 @@ EXERCISES = [
         mistakes=[
             Mistake("an overflow does not end the row", keeps_counting,
                     "How many good steps in a row are there just after a bad one?"),
-            Mistake("it never begins to count again", doubles_for_ever,
+            Mistake("the count never begins again", doubles_for_ever,
                     "After the scale has doubled, when does it double again?"),
-            Mistake("one step too late", one_late, "Is the step at hand a good one, too?"),
+            Mistake("one step too late", one_late,
+                    "good counts the steps before this one. Does this step count, too?"),
             Mistake("the wrong way round", upside_down,
                     "A gradient became infinite. Was the scale too large or too small?"),
         ],
@@ -163,11 +169,13 @@ EXERCISES = [
                (np.array([[1024, 2048, 2048]], f16), np.array([8192, 0], f16), 2.0**16, 0.1)],
         mistakes=[
             Mistake("divided in float16", divided_in_float16,
-                    "Which numbers has float16: is 2^16 among them, and is 2^-30?"),
+                    "Can float16 hold the number 2^16? And 2^-30?"),
             Mistake("never divided by the scale", never_divided,
-                    "How large would these gradients be, had the loss not been multiplied?"),
+                    "How large would these gradients be if the loss had not been multiplied by "
+                    "scale?"),
             Mistake("each array is clipped alone", each_alone,
-                    "Whose norm should be at most max_norm: that of one array, or of both?"),
+                    "Which norm should be at most max_norm: that of each array, or that of both "
+                    "together?"),
         ],
         tells_where=False,
     ),
@@ -181,15 +189,16 @@ EXERCISES = [
                (rng.standard_normal((4, 3)),)],
         mistakes=[
             Mistake("one scale for the whole matrix", one_for_all,
-                    "What is the largest number of the first column?"),
+                    "Take the column with the smallest numbers. How many of the 127 steps does "
+                    "it use?"),
             Mistake("cut off instead of rounded", cut_off,
-                    "Which whole number is nearest to 99.7, and which one does astype take?"),
+                    "Which whole number is nearest to 99.7? And which one does astype make of it?"),
             Mistake("the sign is forgotten", without_sign,
-                    "What if the number of largest size is negative?"),
-            Mistake("all 256 values on one side", of_256,
-                    "A signed byte ends at 127. Where does your largest number end?"),
+                    "In the column (1, -3), which number should become 127 or -127?"),
+            Mistake("the scale is made for numbers up to 255", of_256,
+                    "int8 is a signed byte. What is the largest number that it holds?"),
             Mistake("the numbers are still floats", still_floats,
-                    "How many bytes has each of the numbers that you return?"),
+                    "How many bytes does each of the numbers that you return take?"),
         ],
     ),
     derive(
@@ -203,14 +212,16 @@ EXERCISES = [
         mistakes=[
             Mistake("dx and dQ without the scale",
                     lambda dy, x, Q, s: (dy @ Q.T, x.T @ dy, (dy * (x @ Q)).sum(axis=0)),
-                    "x @ Q is multiplied by s. What does that do to its gradient?"),
+                    "If a number of x @ Q grows by a small step, by how many such steps does y "
+                    "grow?"),
             Mistake("ds is not summed over the rows",
                     lambda dy, x, Q, s: ((dy * s) @ Q.T, x.T @ (dy * s), dy * (x @ Q)),
-                    "The same scale serves every row. What happens where a number is used often?"),
-            Mistake("ds holds the scale itself",
+                    "One scale serves every row. What becomes of the gradients of a number that is "
+                    "used often?"),
+            Mistake("ds is multiplied by the scale",
                     lambda dy, x, Q, s: ((dy * s) @ Q.T, x.T @ (dy * s),
                                          (dy * (x @ Q) * s).sum(axis=0)),
-                    "What is the derivative of u * s with respect to s?"),
+                    "What is the derivative of u * s with respect to s? Does s still stand in it?"),
         ],
     ),
 ]
