@@ -181,9 +181,9 @@ EXERCISES = [
     ),
     code(
         "14.5",
-        "Write to_int8_again(W): for W (D, F), whole numbers (D, F) of dtype int8 and a scale (F,), "
-        "one for each column, so that numbers * scale is as near as it can be and the largest of a "
-        "column is 127 or -127.",
+        "Write to_int8_again(W): for W (D, F), whole numbers (D, F) of dtype int8 and a scale (F,),"
+        " one for each column, so that numbers * scale is as near as it can be and the largest of "
+        "a column is 127 or -127.",
         to_int8,
         cases=[(np.array([[1.27, 10.0], [-0.5, -12.7]]),), (np.array([[-2.54], [0.3], [1.0]]),),
                (rng.standard_normal((4, 3)),)],
