@@ -33,11 +33,11 @@ README = """# A Transformer from scratch, in NumPy: the notebooks
 
 In this folder, with Python 3.11 or newer:
 
-    python -m venv .venv
+    python3 -m venv .venv
     .venv/bin/pip install -r requirements.txt
     .venv/bin/python tools/lab.py
 
-On Windows, `.venv\\Scripts` in place of `.venv/bin`. Chapters 14 to 16 need more:
+On Windows, `python` in place of `python3`, and `.venv\\Scripts` in place of `.venv/bin`. Chapters 14 to 16 need more:
 
     .venv/bin/pip install -r requirements-beyond.txt
 """
