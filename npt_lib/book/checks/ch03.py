@@ -51,6 +51,13 @@ def keys_for_values(x, Wq, Wk, Wv, n_heads):
     return multi_query(x, Wq, Wv, Wk, n_heads)
 
 
+def no_head_axis(x, Wq, Wk, Wv, n_heads):
+    """Right for one sentence, wrong for as many as heads, an error for any other number."""
+    q = split_heads(x @ Wq, n_heads)
+    k, v = (np.broadcast_to(x @ W, q.shape) for W in (Wk, Wv))
+    return merge_heads(attention(q, k, v)[0])
+
+
 def on_paper():
     """Three words, two heads: a query of zeros takes the mean, one with 999 a single value."""
     Wq = [[0, 0, 999, 0], [0, 999, 0, 0], [999, 0, 0, 999], [5, 5, 5, 5]]
@@ -147,6 +154,10 @@ EXERCISES = [
                     "How does the spread of the scores grow with K, and what stops that?"),
             Mistake("keys and values exchanged", keys_for_values,
                     "Which of the two is compared with the queries, and which is mixed?"),
+            Mistake("keys and values lack the heads' axis, or have it in the wrong place",
+                    no_head_axis,
+                    "Line the shape of your keys up with (B, H, T, K) from the right. What "
+                    "stands below H?"),
         ],
     ),
     mend(
