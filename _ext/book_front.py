@@ -37,7 +37,8 @@ In this folder, with Python 3.11 or newer:
     .venv/bin/pip install -r requirements.txt
     .venv/bin/python tools/lab.py
 
-On Windows, `python` in place of `python3`, and `.venv\\Scripts` in place of `.venv/bin`. Chapters 14 to 16 need more:
+On Windows, `python` in place of `python3`, and `.venv\\Scripts` in place of `.venv/bin`.
+Chapters 14 to 16 need more:
 
     .venv/bin/pip install -r requirements-beyond.txt
 """

@@ -152,7 +152,7 @@ def check_attention(q: Array, k: Array, v: Array, mask: Array | None) -> None:
     if not (q.ndim == k.ndim == v.ndim >= 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]):
         raise ValueError(
             f"q, k and v must share their leading axes, got {q.shape}, {k.shape} and {v.shape}: "
-            "np.broadcast_to gives an array an axis that it lacks."
+            "k[:, None] adds an axis, np.broadcast_to repeats it."
         )
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or 0 in k.shape[-2:]:
         raise ValueError(

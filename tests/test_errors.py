@@ -120,7 +120,7 @@ WRONG = [
      "x and memory need equally many rows, got 2, 1."),
     (lambda: npt.attention(HEADS, HEADS[0], HEADS),
      "q, k and v must share their leading axes, got (2, 2, 5, 4), (2, 5, 4) and (2, 2, 5, "
-     "4): np.broadcast_to gives an array an axis that it lacks."),
+     "4): k[:, None] adds an axis, np.broadcast_to repeats it."),
     (lambda: npt.attention(HEADS, HEADS[..., :3], HEADS),
      "q (..., T, K), k (..., S, K) and v (..., S, K') must agree in K and S, at least 1, "
      "got (2, 2, 5, 4), (2, 2, 5, 3) and (2, 2, 5, 4)."),
