@@ -113,8 +113,8 @@ EXERCISES = [
             Mistake("the sentences are summed", (11, 5),
                     "Does @ add up over an axis that stands before the last two?"),
             Mistake("a row for each place", (2, 7, 5),
-                    "After swapaxes, what does a row of each matrix stand for: a place or a "
-                    "token?"),
+                    "After swapaxes, what does a row of each matrix stand for: a place, "
+                    "or a token of the vocabulary?"),
             Mistake("rows and columns are exchanged", (2, 5, 11),
                     "From which of its two matrices does @ take the number of rows?"),
         ],

@@ -92,7 +92,7 @@ EXERCISES = [
                     "root of var, plus 1e-5?"),
             Mistake("eps is left out", with_norm(no_eps),
                     "What is the variance of a word whose numbers are all the same?"),
-            Mistake("the variance divides by D - 1", with_norm(one_less),
+            Mistake("the variance's divisor is D - 1", with_norm(one_less),
                     "By what does the formula of the variance divide the sum of squares?"),
             Mistake("the division is by the variance, not by its root",
                     with_norm(lambda x: normalised(x, divisor=lambda v: v)),

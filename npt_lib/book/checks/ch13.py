@@ -168,7 +168,8 @@ EXERCISES = [
             Mistake("the new terms are shrunk, too", both_shrunk,
                     "Which maximum has already been taken off the new scores?"),
             Mistake("the largest of this tile alone", of_the_tile,
-                    "What if an earlier tile had a larger score?"),
+                    "What if an earlier tile had a far larger score? How large is your factor "
+                    "then?"),
         ],
         tells_where=False,
     ),
@@ -206,7 +207,7 @@ EXERCISES = [
             Mistake("dlam is missing", lambda dlam, s: weights(s),
                     "If lam mattered twice as much to the loss, what would happen to ds?"),
             Mistake("not divided by the total", lambda dlam, s: dlam[:, None] * np.exp(s),
-                    "lam is log Z, with Z the sum of a row. What is the slope of log Z by Z?"),
+                    "lam is log Z, where Z sums exp(s) over a row. What is the slope of log Z in Z?"),
             Mistake("1 over the total alone",
                     lambda dlam, s: dlam[:, None] / np.exp(s).sum(axis=-1, keepdims=True)
                     * np.ones_like(s), "Z is a sum of exp(s). What is the derivative of exp(s)?"),

@@ -83,8 +83,8 @@ EXERCISES = [
         mistakes=[
             Mistake("the whole gradient, twice", 80,
                     "How many of its chunks does a machine send in one lap?"),
-            Mistake("one lap", 32, "After P - 1 steps each chunk is complete on one machine. "
-                                   "Who still needs it?"),
+            Mistake("one lap", 32, "After one lap each chunk is complete on one machine. Who still "
+                                   "needs it?"),
             Mistake("the whole gradient to each of the others", 160,
                     "To how many machines does a machine of the ring send?"),
             Mistake("the gradient once", 40, "How many chunks does a machine send in all, and how "
