@@ -207,7 +207,8 @@ EXERCISES = [
             Mistake("dlam is missing", lambda dlam, s: weights(s),
                     "If lam mattered twice as much to the loss, what would happen to ds?"),
             Mistake("not divided by the total", lambda dlam, s: dlam[:, None] * np.exp(s),
-                    "lam is log Z, where Z sums exp(s) over a row. What is the slope of log Z in Z?"),
+                    "lam is log Z, where Z sums exp(s) over a row. What is the slope of log Z "
+                    "in Z?"),
             Mistake("1 over the total alone",
                     lambda dlam, s: dlam[:, None] / np.exp(s).sum(axis=-1, keepdims=True)
                     * np.ones_like(s), "Z is a sum of exp(s). What is the derivative of exp(s)?"),
