@@ -73,7 +73,7 @@ def causal(H, T):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-# three tokens; the second head always looks at the token before
+# three tokens; the second head looks at the token before wherever there is one
 by_hand = np.array([[[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.5, 0.25]],
                     [[1, 0, 0], [1, 0, 0], [0, 1, 0]]])
 by_paper = (np.array([[1.0, 0], [0, 1], [2, 0]]), np.array([[0, 0], [0, 3.0], [5, 5]]),
@@ -88,7 +88,8 @@ EXERCISES = [
         (16, 64, 1027),
         mistakes=[
             Mistake("the last id of each row is read, too", (16, 65, 1027),
-                    "Which id of the row could a guess after its last id be compared with?"),
+                    "Suppose the model guesses after the last id, too. With which id of the row "
+                    "would you compare that guess?"),
             Mistake("an id too few is read", (16, 63, 1027),
                     "How many ids does a row of texts.rows(tokenizer, 64) hold?"),
             Mistake("those are the ids", (16, 64),

@@ -132,9 +132,9 @@ EXERCISES = [
         share,
         cases=[(numbered(2, 1, 2), 4), (numbered(2, 2, 1), 6), (rng.standard_normal((3, 2, 4)), 6)],
         mistakes=[
-            Mistake("the places are repeated, not the heads",
+            Mistake("the places are repeated, not the groups",
                     lambda k, n_heads: np.repeat(k, n_heads // len(k), axis=1),
-                    "Which axis of k counts the heads?"),
+                    "Which axis of k counts the groups?"),
             Mistake("each key is repeated as often as there are heads",
                     lambda k, n_heads: np.repeat(k, n_heads, axis=0),
                     "How many heads does one group have?"),

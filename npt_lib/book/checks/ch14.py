@@ -149,7 +149,7 @@ EXERCISES = [
         mistakes=[
             Mistake("an overflow does not end the row", keeps_counting,
                     "How many good steps in a row are there just after a bad one?"),
-            Mistake("the count never begins again", doubles_for_ever,
+            Mistake("a doubling does not end the count", doubles_for_ever,
                     "After the scale has doubled, when does it double again?"),
             Mistake("one step too late", one_late,
                     "good counts the steps before this one. Does this step count, too?"),
@@ -169,7 +169,8 @@ EXERCISES = [
                (np.array([[1024, 2048, 2048]], f16), np.array([8192, 0], f16), 2.0**16, 0.1)],
         mistakes=[
             Mistake("divided in float16", divided_in_float16,
-                    "Can float16 hold the number 2^16? And 2^-30?"),
+                    "Can float16 hold the number 2^16? And the gradients that only the scale kept "
+                    "from becoming 0?"),
             Mistake("never divided by the scale", never_divided,
                     "How large would these gradients be if the loss had not been multiplied by "
                     "scale?"),
