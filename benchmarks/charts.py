@@ -13,7 +13,7 @@ from npt_lib.book.figures.svg import LINE, MUTED, PALETTE, Picture, element, num
 LEFT, RIGHT, TOP, ROW, GAP = 78, 470, 64, 25, 17      # pixels
 LEVEL = (0.8, 1.25)                                   # between these, nobody leads
 TRAINING = {"npt": "we, keeping memory", "npt-bare": "we, not keeping it"}
-WRITING = {"npt": "npt_lib", "jax": "JAX, compiled"}
+WRITING = {"npt": "we", "jax": "JAX, compiled"}
 COLORS = {"npt": PALETTE[0], "npt-bare": PALETTE[0], "jax": PALETTE[1]}
 
 
@@ -92,7 +92,7 @@ def _spread(xs: Sequence[float], y: float, key: str) -> str:
 
 
 def _mark(x: float, y: float, key: str) -> str:
-    """A square for JAX, a circle for npt_lib: hollow where it keeps no memory."""
+    """A square for JAX, a circle for us: hollow where it keeps no memory."""
     if key == "jax":
         return svg.rect(x - 5.3, y - 5.3, 10.6, 10.6, COLORS[key])
     if key == "npt-bare":

@@ -48,8 +48,9 @@ As ratios to {reference(results)}:
 
 {ratio_table(results, races)}
 
-In milliseconds. In small: the operations of a step's matrix products, over its whole time, as a
-share of the speed in the row *sgemm* (for a held kernel: in that kernel's row):
+In milliseconds. In small, how near a step comes to BLAS's best: the operations of its matrix
+products, divided by the time of the whole step, are a speed. It is given as a share of the speed in
+the row *sgemm* (for a held kernel: in that kernel's row):
 
 {cells_table(results, {size: shares[size] | peaks[size] for size in races})}"""
 
