@@ -153,6 +153,10 @@ def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
              for ends in ({}, {"end_ids": ()})]
     assert [f"[{', '.join(map(str, ids))}]" for ids in beams] == re.findall(
         r"writes (?:one at once: )?`(\[.*?\])`", API.split("### What exactly")[1])
+    prompts = np.indices((8, 8, 8)).reshape(3, -1).T      # all of three numbers
+    assert f"each of the {len(prompts)} prompts of three numbers" in API
+    went_on = 3 + (prompts[:, -1:] + np.arange(1, 7)) % 8
+    np.testing.assert_array_equal(npt.greedy(module.model, 3 + prompts, 6), went_on)
     prompt = np.array([[3, 6, 9]])
     old = npt.greedy(module.model, prompt, 6)
     threes = re.search(r"^ids = .*?^npt\.train\(.*?$", block, re.M | re.S)[0]
@@ -163,27 +167,40 @@ def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
         r"one writes `(\[.*?\])`", API)
 
 
-def test_the_ready_made_model_learns_what_the_page_says(tmp_path, monkeypatch):
+def run_guide(title: str, tmp_path, monkeypatch) -> dict:
+    """Run the code of one section of the guide; each line that it prints stands beside it."""
     monkeypatch.chdir(tmp_path)
-    block = re.search(r"## The ready-made model.*?```python\n(.*?)```", API, re.S)[1]
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, {})
-    assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  +# (.*)$", block, re.M)
-
-
-@pytest.mark.parametrize("title", ["One part exchanged", "A layer of your own"])
-def test_an_exchanged_part_comes_into_every_block(title):
     told = API.split(f"## {title}\n")[1].split("\n## ")[0]
     blocks = "\n".join(re.findall(r"^```python\n(.*?)^```", told, re.M | re.S))
-    printed = io.StringIO()
+    printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
-        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + blocks, {})
+        exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + blocks, names)
     wanted = re.findall(r"^print\(.*\)  +# (.*)$", blocks, re.M)
     assert wanted and printed.getvalue().splitlines() == wanted
-    import npt_lib
+    return names
 
-    makers = {name for name in vars(npt_lib.Config) if name.startswith("make_")}
+
+def test_the_ready_made_model_learns_what_the_page_says(tmp_path, monkeypatch):
+    task = run_guide("The ready-made model", tmp_path, monkeypatch)["task"]
+    kept = [{"red", "house", "houses"} & set(english.split()) for english, _ in task.train]
+    assert all(len(words) < 2 for words in kept)          # "never met a red house"
+    assert "the red houses" in [english for english, _ in task.test]
+
+
+def test_own_texts_become_batches(tmp_path, monkeypatch):
+    names = run_guide("Your own texts", tmp_path, monkeypatch)
+    assert repr(npt.load_tokenizers("lines.npz")[0]) == repr(names["tokenizer"])
+    model, longest = names["model"], names["config"].max_len + 1
+    model.loss((np.full((2, longest), 3),))
+    with pytest.raises(ValueError, match="max_len"):
+        model.loss((np.full((2, longest + 1), 3),))
+
+
+@pytest.mark.parametrize("title", ["One part exchanged", "A layer of your own",
+                                   "An attention of your own"])
+def test_an_exchanged_part_comes_into_every_block(title, tmp_path, monkeypatch):
+    run_guide(title, tmp_path, monkeypatch)
+    makers = {name for name in vars(npt.Config) if name.startswith("make_")}
     told = set(re.findall(r"\b(make_\w+)", API.split("## A model of your own")[0]))
     assert told == makers
 
