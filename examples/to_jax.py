@@ -6,9 +6,9 @@ Every function has its forward alone: JAX finds the way back (jax.vjp), where ou
 it. Needs JAX: pip install "npt-lib[jax]".
 """
 
+import argparse
 import math
 import os
-import sys
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -97,8 +97,11 @@ def apart(ours: Any, theirs: Any) -> float:
     return float(np.abs(ours - np.asarray(theirs)).max() / np.abs(np.asarray(theirs)).max())
 
 
-def main(path: str) -> None:
-    model = npt.load(path)
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m examples.to_jax",
+                                     description=__doc__.split("\n")[0])
+    parser.add_argument("path", help="a GPT that npt_lib.save has written, such as model.npz")
+    model = npt.load(parser.parse_args(arguments).path)
     check_gpt2("to_jax", model)
     rng, c = np.random.default_rng(0), model.config
     ids = rng.integers(0, c.n_tgt_vocab, (4, min(c.max_len, 32)))
@@ -109,4 +112,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

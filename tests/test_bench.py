@@ -632,13 +632,10 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
 
 def test_the_readme_tells_the_race_as_it_was():
     words = (ROOT / "README.md").read_text("utf8")
-    kept, bare = ([float(ratio) for record in (RECORD, SECOND)
-                   for ratio in ratios(record["train"], key)] for key in ("npt", "npt-bare"))
-    told = f"a step takes {min(kept):.1f} to {max(kept):.1f} of PyTorch's time where `train`"
-    assert told in words
-    both = max(map(float, ratios(SECOND["train"], "npt-keep", "torch-keep")))
-    assert f"up to {max(bare):.1f} where neither does, and up to {both:.1f} where both do." in words
-    assert len(RECORD["train"]) == len(SECOND["train"]) == 4 and "four models on two" in words
+    middle = [float(ratio) for record in (RECORD, SECOND) for key in ("npt", "npt-bare")
+              for ratio in ratios(record["train"], key)]
+    middle += map(float, ratios(SECOND["train"], "npt-keep", "torch-keep"))
+    assert f"a step takes {min(middle):.1f} to {max(middle):.1f} of PyTorch's time." in words
 
 
 def test_what_else_the_pages_say_of_the_race():

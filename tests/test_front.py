@@ -85,7 +85,7 @@ def test_its_numbers_are_so():
     model = learn(task, np.random.default_rng(25))
     assert f"{model.n_parameters() / 1000:.0f} thousand parameters" in readme
     assert f"on {len(task.train):,} made-up sentences" in readme
-    assert f"We held out {len(task.test):,} more of the same making." in readme
+    assert f"We kept back all {len(task.test):,} sentences that have a *red ball*, or" in readme
     shown = [f"the {who} lost {whose} {how} {what}" for who in ("cat", "bear", "child")
              for whose in ("her", "his") for how in ("red", "white", "old")
              for what in ("ball", "book", "hat")]

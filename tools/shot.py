@@ -1,11 +1,11 @@
 """A picture of a built page, as a reader sees it.
 
     python tools/shot.py book/02_attention.html [--dark] [--width 390] [--out page.png] [--open]
-    python tools/shot.py book/10_training.html --at what-it-can-learn --width 1360 \\
-        --out book/figures/page.png            the picture that others show of a link to us
+    python tools/shot.py book/01_introduction.html --at look-temperature --width 1360 \\
+        --out book/figures/page.png            README's, and what others show of a link to us
 
 A tall page becomes page-1.png, page-2.png, … of at most 2400 pixels; --open unfolds folds. With
---at, one window is taken where a section begins, with its answers unfolded.
+--at, one window is taken where a section begins.
 """
 
 import argparse
@@ -50,14 +50,15 @@ def shoot(address: str, out: Path, width: int, dark: bool, unfold: bool) -> list
     return written
 
 
-def window(address: str, out: Path, width: int, dark: bool, at: str) -> list[Path]:
-    """One window, as high as a screen, where the section with this id begins."""
+def window(address: str, out: Path, width: int, dark: bool, unfold: bool, at: str) -> list[Path]:
+    """One window, about as high as a screen, where the section with this id begins."""
     with browser() as chrome:
-        page = chrome.new_page(viewport={"width": width, "height": 960},
+        page = chrome.new_page(viewport={"width": width, "height": 850},
                                color_scheme="dark" if dark else "light")
         page.goto(address)
-        page.evaluate("document.querySelectorAll('details:not(.above-input)')"
-                      ".forEach(d => d.open = true)")
+        if unfold:
+            page.evaluate("document.querySelectorAll('details:not(.above-input)')"
+                          ".forEach(d => d.open = true)")
         settle(page)
         page.evaluate(f"window.scrollTo({{top: document.getElementById('{at}')"
                       ".getBoundingClientRect().top + window.scrollY - 70, behavior: 'instant'})")
@@ -78,8 +79,8 @@ def main() -> None:
     choice = parser.parse_args()
     with serve(choice.site) as root:
         address = f"{root}/{choice.page}"
-        taken = (window(address, choice.out, choice.width, choice.dark, choice.at) if choice.at else
-                 shoot(address, choice.out, choice.width, choice.dark, choice.open))
+        how = address, choice.out, choice.width, choice.dark, choice.open
+        taken = window(*how, choice.at) if choice.at else shoot(*how)
         for name in taken:
             print(name)
 

@@ -59,9 +59,16 @@ def test_part_by_part(name):
 
 def test_another_model_is_refused(tmp_path, capsys):
     npt.save(tmp_path / "gpt.npz", model_of(np.float32))
-    to_jax.main(str(tmp_path / "gpt.npz"))
+    to_jax.main([str(tmp_path / "gpt.npz")])
     assert capsys.readouterr().out.startswith(f"{model_of(np.float32).n_parameters():,} parameters")
     llama = npt.GPT(npt.llama_config(9, d_model=8, n_heads=2, d_ff=8), np.random.default_rng(0))
     npt.save(tmp_path / "llama.npz", llama)
     with pytest.raises(ValueError, match="to_jax needs a GPT with gpt_config's choices"):
-        to_jax.main(str(tmp_path / "llama.npz"))
+        to_jax.main([str(tmp_path / "llama.npz")])
+
+
+def test_it_tells_how_it_is_called(capsys):
+    with pytest.raises(SystemExit) as end:
+        to_jax.main(["--help"])
+    assert end.value.code == 0
+    assert "model.npz" in capsys.readouterr().out
