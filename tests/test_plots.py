@@ -699,3 +699,13 @@ def test_legs_are_thin_lines_named_at_their_last_middle_and_without_dots():
     left, right = (float(re.search(rf'<text x="([\d.]+)"[^>]*>{n}</text>', drawn)[1])
                    for n in (0, 2))
     assert left < float(x) < right + 40             # beside (1, -1), not at the end
+
+
+def test_reach_is_a_band_up_to_the_foot_of_the_perpendicular():
+    drawn = plots.plane({"q": (2, 1)}, "how far", reach={"2.68": ((2, 2), (2, 1))}, limits=3).svg
+    (band,) = re.findall(r'd="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"[^>]* stroke-width="9"', drawn)
+    x0, y0, x1, y1 = map(float, band)
+    scale = 380 / 6                                 # of the plane, 6 units high
+    np.testing.assert_allclose([(x1 - x0) / scale, (y0 - y1) / scale], [2.4, 1.2], atol=0.01)
+    (x,) = re.findall(r'<text x="([\d.]+)"[^>]*>2\.68</text>', drawn)
+    assert float(x) > x1                            # the name stands beyond the foot, not on it

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,22 +51,27 @@ def plane(vectors: Mapping[str, Sequence[float]], alt: str, *,
           points: Mapping[str, Sequence[float]] | None = None,
           trails: Mapping[str, Sequence[Sequence[float]]] | None = None,
           legs: Mapping[str, Sequence[Sequence[float]]] | None = None,
+          reach: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
           colors: Mapping[str, int] | None = None, faint: Sequence[str] = (),
           circle: float | None = None, limits: float | Sequence[float] | None = None,
           xlabel: str = "", ylabel: str = "", title: str = "", height: float = HEIGHT) -> Picture:
     """Vectors as arrows from the origin, each named at its tip.
 
     points are dots; trails are ways that end in a dot, (n, 2) each; legs are ways without dots,
-    named beside the middle of their last leg. colors gives the number of a palette colour for a
-    name, faint names are drawn dashed. circle is a radius. limits is half the width, or
-    (x0, x1, y0, y1): give it where several pictures are compared.
+    named beside the middle of their last leg. reach gives a tip and a vector for a name: a
+    perpendicular drops from the tip on the vector's line, and the band from the origin to its
+    foot is named at the foot. colors gives the number of a palette colour for a name, faint
+    names are drawn dashed. circle is a radius. limits is half the width, or (x0, x1, y0, y1):
+    give it where several pictures are compared.
     """
     colors, points, trails = colors or {}, points or {}, trails or {}
     ways = {name: np.asarray(way, float) for name, way in trails.items()}
     bare = {name: np.asarray(way, float) for name, way in (legs or {}).items()}
-    ends = {**vectors, **points, **{name: way[-1] for name, way in ways.items()},
-            **{name: way[-2:].mean(axis=0) for name, way in bare.items()}}
-    seen = [*ends.values(), *(point for way in (ways | bare).values() for point in way)]
+    drops = {name: _drop(*pair) for name, pair in (reach or {}).items()}
+    ends = {**{name: way[-2:].mean(axis=0) for name, way in bare.items()},
+            **{name: foot for name, (_, foot, _) in drops.items()},
+            **vectors, **points, **{name: way[-1] for name, way in ways.items()}}
+    seen = [*ends.values(), *(point for way in (ways | bare | drops).values() for point in way)]
     frame = Frame(_limits(limits, seen, circle or 0.0), height)
     paint = {name: PALETTE[colors.get(name, 0)] for name in ends}
     body = _grid(frame, xlabel, ylabel)
@@ -73,12 +79,18 @@ def plane(vectors: Mapping[str, Sequence[float]], alt: str, *,
         body += element("circle", cx=frame.at((0, 0))[0], cy=frame.at((0, 0))[1],
                         r=circle * frame.scale, fill="none", stroke=MUTED, stroke_width=1.3,
                         stroke_dasharray="5 4")
+    body += "".join(_reach(frame, way, paint[name]) for name, way in drops.items())
     body += "".join(_thin(frame, way, paint[name]) for name, way in bare.items())
     body += "".join(_way(frame, way, paint[name]) for name, way in ways.items())
     body += "".join(_vector(frame, tip, paint[name], name in faint)
                     for name, tip in vectors.items())
     body += "".join(_dot(frame.at(ends[name]), paint[name]) for name in [*points, *ways])
-    body += _names(frame, ends, paint)
+    lines = [*bare.values(), *drops.values()]
+    if lines:                                                 # names keep off them, and arrows
+        lines += [np.array([(0, 0), tip], float) for tip in vectors.values()]
+    lie = [frame.at(point) for way in lines for start, end in pairwise(way)
+           for point in np.linspace(start, end, 30)]
+    body += _names(frame, ends, paint, lie)
     return _titled(body, frame, title, xlabel, alt)
 
 
@@ -134,6 +146,22 @@ def _way(frame: Frame, way: np.ndarray, color: str) -> str:
 
 def _thin(frame: Frame, way: np.ndarray, color: str) -> str:
     return path(_line(frame, way), color, 1.6, stroke_opacity="0.55", stroke_linejoin="round")
+
+
+def _drop(tip: Sequence[float], along: Sequence[float]) -> np.ndarray:
+    """From the origin to the foot of the perpendicular from tip on along's line, then to tip."""
+    p, line = np.asarray(tip, float), np.asarray(along, float)
+    return np.stack([np.zeros(2), line * (p @ line) / (line @ line), p])
+
+
+def _reach(frame: Frame, way: np.ndarray, color: str) -> str:
+    """A band from the origin to the foot, the perpendicular, and its right angle's sign."""
+    start, foot, tip = (np.array(frame.at(point)) for point in way)
+    back, up = (7 * (end - foot) / max(math.dist(end, foot), 1e-9) for end in (start, tip))
+    corner = foot + back, foot + back + up, foot + up
+    sign = "M" + "L".join(f"{num(x)} {num(y)}" for x, y in corner)
+    return (path(_line(frame, way[:2]), color, 9, stroke_opacity="0.25")
+            + _thin(frame, way[:2], color) + _thin(frame, way[1:], MUTED) + path(sign, MUTED, 1.2))
 
 
 def _dot(at: Point, color: str) -> str:
