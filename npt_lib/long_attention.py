@@ -101,7 +101,7 @@ def attention_in_tiles(
 ) -> tuple[Array, Backward]:
     """Attention whose memory grows with the length, not with its square: the scores of one tile
     of queries and keys at a time, by the online softmax, and none of them kept. (The list of tiles
-    grows with the square, but it is tiny.)
+    can grow with the square, but it is tiny.)
 
     Shapes and mask as in ``attention``. pattern says who sees whom as well; of T queries and S
     keys, the queries are the last T positions. A tile in which nobody sees anybody is left out.
