@@ -724,6 +724,10 @@ def test_the_verdict_says_what_was_measured():
     newer, older = leaders(RECORD["train"]), leaders(SECOND["train"])
     assert "A step of BASE took us {:.0f} ms on the newer processor, and PyTorch {:.0f}.".format(
         *(milliseconds(RECORD["train"]["BASE"], key) for key in ("npt", "torch"))) in training
+    base = work.SIZES["BASE"]
+    a_second = base.batch * base.n_tgt / milliseconds(RECORD["train"]["BASE"], "npt") * 1e3
+    assert f"{base.batch} rows of {base.n_tgt} target tokens, padding included: we train on " \
+        f"about {round(a_second, -2):.0f} a second." in training
     assert "leads PyTorch at three sizes of four there, at one on the older processor, and " \
         "falls behind at none" in training
     assert "Where both use our `keep_memory()`, [nobody leads](#is-the-line-fair) (tried on the " \
@@ -732,7 +736,7 @@ def test_the_verdict_says_what_was_measured():
     assert not any("torch-keep" in by["seconds"] for by in RECORD["train"].values())
     assert newer == ["npt", "", "npt", "npt"] and older == ["npt", "", "", ""]
     assert "Without kept memory, our lead at TINY on the newer processor is gone, and PyTorch " \
-        "leads at SMALL on both. Nothing else changes." in training
+        "leads at SMALL on both. Beside PyTorch, nothing else changes." in training
     bare = [leaders(stored["train"], "npt-bare") for stored in (RECORD, SECOND)]
     assert bare == [["", "torch", "npt-bare", "npt-bare"], ["npt-bare", "torch", "", ""]]
     assert "our lead at MEDIUM and BASE is probably not our merit" in training
@@ -748,8 +752,8 @@ def test_the_verdict_says_what_was_measured():
     assert "With TINY, JAX is about {:.0f} times as fast as we are for one sequence, and {:.1f} " \
         "times for a batch.".format(
             *(float(ratios(by, to="jax")[0]) for by in (one, batch))) in writing
-    assert "JAX is faster, except for a batch at MEDIUM, and perhaps for one sequence at BASE.**" \
-        in writing
+    assert "JAX is faster, except for a batch at MEDIUM; its lead for one sequence at BASE is in " \
+        "doubt.**" in writing
     for kind in ("one", "batch"):
         assert "torch" not in leaders({s: by[kind] for s, by in RECORD["decode"].items()})
     longest = RECORD["attention"]["4096"]
@@ -759,7 +763,7 @@ def test_the_verdict_says_what_was_measured():
     assert "{:,.0f} MiB. PyTorch took {:,.0f} MiB, and a textbook's way {:,.0f}.".format(*mib) \
         in attention
     assert "Half its memory at 4,096 positions, but more at 1,024." in attention
-    assert "ahead of PyTorch up to 1,024 positions, its time beyond." in attention
+    assert "ahead of PyTorch up to 1,024 positions, level with it beyond." in attention
     assert 0.4 < mib[0] / mib[1] < 0.6
     shorter = RECORD["attention"]["1024"]["bytes"]
     assert shorter["npt"] > shorter["torch"]
@@ -967,7 +971,10 @@ def test_what_the_page_suspects_of_pytorchs_products_fits_both_races():
     tiny, _, medium, base = ratios(SECOND["products"])
     assert f"products alone took us {medium} of PyTorch's time at MEDIUM, and {base} at BASE: " \
         "level, as" in words
-    assert f"On the older one, our products alone took {tiny} of PyTorch's time at TINY." in words
+    less, lead = (milliseconds(by["TINY"], "torch") - milliseconds(by["TINY"], "npt")
+                  for by in (SECOND["products"], SECOND["train"]))
+    assert f"On the older one, our products alone took {tiny} of PyTorch's time at TINY. That is " \
+        f"{less:.0f} ms of the {lead:.0f} ms by which we lead; the rest we cannot explain." in words
     assert leaders(SECOND["products"])[2:] == leaders(SECOND["train"])[2:] == ["", ""]
 
 
