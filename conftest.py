@@ -3,7 +3,7 @@
 import importlib.util
 import os
 
-from tools.kernel_env import ENV
+from tools.kernel_env import ENV, start_again
 
 os.environ.update(ENV)  # before NumPy is imported: one BLAS thread, no progress bars
 pytest_plugins = ["tests.same_bytes"] if importlib.util.find_spec("nbformat") else []
@@ -13,6 +13,11 @@ pytest_plugins = ["tests.same_bytes"] if importlib.util.find_spec("nbformat") el
 NEEDS = {"tests/parity": "torch", "tests/pages": "sphinx", "tests/test_links.py": "sphinx",
          "tests/test_nb.py": "nbformat", "tests/test_book_style.py": "nbformat"}
 collect_ignore = [path for path, need in NEEDS.items() if not importlib.util.find_spec(need)]
+
+if importlib.util.find_spec("nbval"):
+    from nbval import kernel
+
+    kernel.start_new_kernel = start_again(kernel.start_new_kernel)
 
 if importlib.util.find_spec("hypothesis"):
     from hypothesis import settings

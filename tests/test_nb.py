@@ -13,12 +13,30 @@ from PIL import Image
 from npt_lib.book.figures.svg import Picture, rect, text
 from tests import same_bytes
 from tools import bitmaps, nb, style
+from tools.kernel_env import start_again
 
 v4 = nbformat.v4
 
 
 def notebook(*sources):
     return v4.new_notebook(cells=[v4.new_code_cell(s) for s in sources])
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 2])
+def test_a_kernel_that_dies_at_its_start_is_started_once_more(deaths):
+    left = [None] * deaths
+
+    def start(name):
+        if left:
+            left.pop()
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return name
+
+    if deaths == 2:
+        with pytest.raises(RuntimeError, match="Kernel died"):
+            start_again(start)(name="python")
+    else:
+        assert start_again(start)(name="python") == "python"
 
 
 def test_running_twice_gives_the_same_bytes(tmp_path):

@@ -12,3 +12,14 @@ ENV = {
     "TQDM_DISABLE": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
+
+
+def start_again(start):
+    """A kernel's start, tried once more: another process may open its ports before it does."""
+    def twice(**options):
+        try:
+            return start(**options)
+        except RuntimeError:
+            return start(**options)
+
+    return twice
