@@ -8,8 +8,8 @@ layers also drop attention weights and hidden units, where ours do not: without 
 eval(), both compute the same.
 """
 
+import argparse
 import re
-import sys
 from functools import partial
 
 import numpy as np
@@ -159,15 +159,20 @@ def difference(ours: npt.Transformer, theirs: Model, n_rows: int = 8) -> float:
     return float(np.abs(ours(src, tgt) - logits).max())
 
 
-def main(checkpoint: str, target: str | None = None) -> None:
-    ours = npt.load(checkpoint)
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m examples.to_pytorch",
+                                     description=__doc__.split("\n")[0])
+    parser.add_argument("model", help="a Transformer that npt_lib.save has written: model.npz")
+    parser.add_argument("target", nargs="?", help="where the state_dict goes, such as model.pt")
+    options = parser.parse_args(arguments)
+    ours = npt.load(options.model)
     theirs = to_pytorch(ours)
     worst = difference(ours, theirs)
     print(f"{ours.n_parameters():,} parameters; "
           f"no logit differs by more than {worst:.1e}")
-    if target:
-        torch.save(theirs.state_dict(), target)
+    if options.target:
+        torch.save(theirs.state_dict(), options.target)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -41,6 +41,13 @@ def test_the_twin_computes_the_same(choices, dtype):
     assert example.difference(ours, theirs) > 100 * LIMITS[dtype]
 
 
+def test_it_tells_how_it_is_called(capsys):
+    with pytest.raises(SystemExit) as end:
+        example.main(["--help"])
+    assert end.value.code == 0
+    assert "model.npz" in capsys.readouterr().out
+
+
 def test_dropout_comes_along_and_waits_for_train():
     theirs = example.to_pytorch(model_of(dropout=0.3))
     ids = torch.ones(2, 5, dtype=torch.long)
@@ -52,7 +59,7 @@ def test_dropout_comes_along_and_waits_for_train():
 def test_from_one_file_to_the_other(tmp_path, capsys):
     ours = model_of(tie_embeddings=True)
     npt.save(tmp_path / "model.npz", ours)
-    example.main(str(tmp_path / "model.npz"), str(tmp_path / "model.pt"))
+    example.main([str(tmp_path / "model.npz"), str(tmp_path / "model.pt")])
     said = capsys.readouterr().out
     assert said.startswith(f"{ours.n_parameters():,} parameters; no logit differs by more than")
     state = torch.load(tmp_path / "model.pt", weights_only=True)

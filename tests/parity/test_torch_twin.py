@@ -16,6 +16,15 @@ from safetensors import numpy as safetensors
 from examples import torch_twin
 
 
+@pytest.fixture(autouse=True)
+def float32():
+    """The program's own dtype: other tests here ask PyTorch for float64, for the whole process."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    yield
+    torch.set_default_dtype(before)
+
+
 def twin_of(folder):
     """The twin with the weights of a folder."""
     arrays = safetensors.load_file(folder / "model.safetensors")
