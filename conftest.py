@@ -3,7 +3,7 @@
 import importlib.util
 import os
 
-from tools.kernel_env import ENV, start_again
+from tools.kernel_env import ENV, list_fonts, start_again
 
 os.environ.update(ENV)  # before NumPy is imported: one BLAS thread, no progress bars
 pytest_plugins = ["tests.same_bytes"] if importlib.util.find_spec("nbformat") else []
@@ -17,6 +17,7 @@ collect_ignore = [path for path, need in NEEDS.items() if not importlib.util.fin
 if importlib.util.find_spec("nbval"):
     from nbval import kernel
 
+    list_fonts()
     kernel.start_new_kernel = start_again(kernel.start_new_kernel)
 
 if importlib.util.find_spec("hypothesis"):

@@ -39,6 +39,16 @@ def test_a_kernel_that_dies_at_its_start_is_started_once_more(deaths):
         assert start_again(start)(name="python") == "python"
 
 
+def test_a_kernel_knows_no_settings_of_the_user(tmp_path, monkeypatch):
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    monkeypatch.setenv("MPLCONFIGDIR", str(settings))
+    (settings / "matplotlibrc").write_text("lines.linewidth: 9\n", "utf8")
+    made = notebook("import matplotlib\nmatplotlib.rcParams['lines.linewidth']")
+    nb.execute(made, tmp_path)
+    assert made.cells[0].outputs[0]["data"]["text/plain"] == "1.5"
+
+
 def test_running_twice_gives_the_same_bytes(tmp_path):
     texts = []
     for _ in range(2):

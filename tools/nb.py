@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools import bitmaps, links  # noqa: E402
-from tools.kernel_env import ENV  # noqa: E402
+from tools.kernel_env import ENV, list_fonts  # noqa: E402
 from tools.style import GUARD, is_guard  # noqa: E402
 
 PROCESSES = 2
@@ -222,6 +222,8 @@ def main(argv: list[str]) -> int:
     verb, fresh = argv[0], "--fresh" in argv
     files = [Path(name).resolve() for name in argv[1:] if name != "--fresh"] or notebooks()
     os.environ.update(ENV)
+    if verb == "run":
+        list_fonts()
     failed = False
     with ProcessPoolExecutor(min(PROCESSES, max(1, len(files)))) as pool:
         # the last chapter takes longest: start it first
