@@ -398,16 +398,19 @@ def test_what_falls_short_is_told_with_its_profile():
         f"another test, without rivals and with kept memory, we took only {alone[3]:.0f}." in words
     shares = np.divide(calls, behind)
     assert all(0.85 < share < 1 for share in shares[:3]) and shares[3] < 0.5 and apart > behind[3]
-    assert f"On the newer one, {rows['SMALL'][4]} of it is neither products nor calls" in words
+    assert f"newer: calls are {rows['TINY'][3]} of it |" in words
+    assert f"newer: {rows['SMALL'][4]} of it is neither products nor calls |" in words
     assert rows["MEDIUM"][1] == rows["BASE"][1]
     assert f"make up {rows['BASE'][1]} of our step on the newer processor." in words
-    assert f"On the newer one, products are only {rows['BASE'][1]} of it." in words
+    assert words.count(f"newer: only {rows['BASE'][1]} of it is products") == 2
     step, products = (SECOND[part]["MEDIUM"] for part in ("train", "products"))
     took = milliseconds(products, "npt")
-    assert "On the older one they are {:.0f}% at MEDIUM, but run at {:.0f}% of BLAS's " \
-        "best.".format(100 * took / milliseconds(step, "npt"),
-                       100 * step["flops"] / 1e6 / took / step["peak"]["npt"]) in words
-    assert f"Calls are {rows['TINY'][6][:-1]} and {rows['SMALL'][6]} of ours." in words
+    assert "older: {:.0f}%, but at {:.0f}% of BLAS's best |".format(
+        100 * took / milliseconds(step, "npt"),
+        100 * step["flops"] / 1e6 / took / step["peak"]["npt"]) in words
+    for size in ("TINY", "SMALL"):
+        assert re.search(rf"one sequence at {size}: [^|]*\| [\d.]+ \| \| calls are "
+                         rf"{rows[size][6]} of it \|", words)
     less = [100 - 1e5 * np.median(kinds["step"]["whole"])
             / milliseconds(RECORD["train"][size], "npt-keep")
             for size, kinds in PROFILE["found"].items()]
@@ -656,9 +659,13 @@ def test_the_readme_tells_the_race_as_it_was():
 
 
 def test_what_else_the_pages_say_of_the_race():
-    train, words = RECORD["train"], MEASURED
-    rows = {"a step of PyTorch, newer": [f"{milliseconds(by, 'torch'):.3g} ms"
-                                         for by in train.values()]}
+    train, words, rows = RECORD["train"], MEASURED, {}
+    for told, numbers in (("**a step of training**", train), (
+            "**64 tokens of one sequence written**",
+            {size: by["one"] for size, by in RECORD["decode"].items()})):
+        for name, key in ((f"{told}, we", "npt"), ("PyTorch", "torch"), ("JAX", "jax")):
+            rows[name] = [f"{milliseconds(by, key):.3g}" for by in numbers.values()]
+            assert f"| {name} | {' | '.join(rows.pop(name))} |" in words
     for name, of in (("width `D`", lambda size: size.d_model),
                      ("heads", lambda size: size.n_heads),
                      ("hidden width `F`", lambda size: f"{size.d_ff:,}"),
@@ -722,33 +729,34 @@ def test_the_verdict_says_what_was_measured():
     lines = re.findall(r"^\d\. (.*)", MEASURED.split("## Training")[0], re.M)
     training, writing, attention, memory, _unmeasured = lines
     newer, older = leaders(RECORD["train"]), leaders(SECOND["train"])
-    assert "A step of BASE took us {:.0f} ms on the newer processor, and PyTorch {:.0f}.".format(
-        *(milliseconds(RECORD["train"]["BASE"], key) for key in ("npt", "torch"))) in training
-    base = work.SIZES["BASE"]
-    a_second = base.batch * base.n_tgt / milliseconds(RECORD["train"]["BASE"], "npt") * 1e3
-    assert f"{base.batch} rows of {base.n_tgt} target tokens, padding included: we train on " \
-        f"about {round(a_second, -2):.0f} a second." in training
-    assert "leads PyTorch at three sizes of four there, at one on the older processor, and " \
-        "falls behind at none" in training
+    opening = MEASURED.split("## What does it mean")[0]
+    base, tiny = ({"tokens": SIZES[size].batch * SIZES[size].n_tgt,
+                   "seconds": milliseconds(RECORD["train"][size], "npt") / 1e3}
+                  for size in ("BASE", "TINY"))
+    a_second, *million = (base["tokens"] / base["seconds"],
+                          *(1e6 / by["tokens"] * by["seconds"] for by in (base, tiny)))
+    assert f"{SIZES['BASE'].batch} rows of {SIZES['BASE'].n_tgt} target tokens, padding " \
+        f"included. So we train on about {round(a_second, -2):.0f} a second, and a million take " \
+        f"{million[0] / 60:.0f} minutes. TINY trains on the same million in {million[1]:.0f} " \
+        "seconds." in opening
+    assert "leads PyTorch at three sizes of four on the newer processor, at one on the older " \
+        "processor, and falls behind at none" in training
     assert "Where both use our `keep_memory()`, [nobody leads](#is-the-line-fair) (tried on the " \
-        "older processor alone)." in training
+        "older processor alone)." in opening
     assert leaders(SECOND["train"], "npt-keep", "torch-keep") == [""] * 4
     assert not any("torch-keep" in by["seconds"] for by in RECORD["train"].values())
     assert newer == ["npt", "", "npt", "npt"] and older == ["npt", "", "", ""]
-    assert "Without kept memory, our lead at TINY on the newer processor is gone, and PyTorch " \
-        "leads at SMALL on both. Beside PyTorch, nothing else changes." in training
+    assert "Without it, our lead at TINY on the newer processor is gone, and PyTorch leads at " \
+        "SMALL on both. Beside PyTorch, nothing else changes." in opening
     bare = [leaders(stored["train"], "npt-bare") for stored in (RECORD, SECOND)]
     assert bare == [["", "torch", "npt-bare", "npt-bare"], ["npt-bare", "torch", "", ""]]
-    assert "our lead at MEDIUM and BASE is probably not our merit" in training
+    assert "our lead at MEDIUM and BASE is probably not our merit" in opening
     assert leaders(RECORD["train"], "npt-bare")[2:] == ["npt-bare"] * 2
     held = {size: [f"{RECORD['memory'][size][key] / 2**20:,.0f}" for key in ("npt", "torch")]
             for size in ("TINY", "BASE")}
     assert re.findall(r"\d[\d,]*\d|\d", memory) == [*held["TINY"], *held["BASE"]]
     one = {size: by["one"] for size, by in RECORD["decode"].items()}
     batch = {size: by["batch"] for size, by in RECORD["decode"].items()}
-    assert "For 64 tokens of one sequence BASE took us {:.0f} ms, PyTorch {:.0f}, and JAX {:.0f}." \
-        .format(*(milliseconds(one["BASE"], key) for key in ("npt", "torch", "jax"))) \
-        in writing
     assert "With TINY, JAX is about {:.0f} times as fast as we are for one sequence, and {:.1f} " \
         "times for a batch.".format(
             *(float(ratios(by, to="jax")[0]) for by in (one, batch))) in writing
@@ -772,7 +780,7 @@ def test_the_verdict_says_what_was_measured():
 def test_the_advice_is_what_was_measured():
     """By size, for training; and the loop that has no line."""
     advice = MEASURED.split("## What does it mean for you?")[1].split("## ")[0]
-    assert advice.count("(*not measured*) |") == 2
+    assert advice.count("(*not measured*) |") == 3
     assert "| a very small model to train, like TINY | take JAX or our `train`: they are level, " \
         "and ahead of PyTorch |" in advice
     assert "| a small model to train, like SMALL | take PyTorch or our `train`: they are level |" \
@@ -874,43 +882,45 @@ def test_the_tables_of_attention_and_memory_are_those_of_the_record():
 
 def test_the_targets_that_are_missed_are_told_with_what_was_reached():
     """A target, and what the records say: whatever stands there is over (or, a share, under)."""
-    words = re.sub(r"\s+", " ", MEASURED.split("## Where we fall short")[1])
+    section = MEASURED.split("## Where we fall short")[1].split("</details>")[0]
+    rows = {name: cells for name, *cells, _why in (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in section.splitlines() if line.startswith("| "))}
     newer, older = RECORD["train"], SECOND["train"]
     one, batch = (ratios({size: by[kind] for size, by in RECORD["decode"].items()})
                   for kind in ("one", "batch"))
     held = RECORD["memory"]
     memory = [f"{held[size]['npt'] / held[size]['torch']:.2f}" for size in ("MEDIUM", "BASE")]
     jax = [ratios(train, to="jax")[0] for train in (newer, older)]
-    small = [ratios(train)[1] for train in (newer, older)]
-    large, long = ratios(older)[2:], ratios(RECORD["attention"])[3]
-    for sentence, targets, reached in (
-            ("**TINY's step in 0.9 of JAX's time.** Our middle ratio was {} on the newer "
-             "processor, and {} on the older one. On the newer one, a third of our step is calls.",
-             [0.9, 0.9], jax),
-            ("**SMALL's step in 0.85 of PyTorch's.** It took {} and {}.", [0.85, 0.85], small),
-            ("**One sequence in half of PyTorch's time, at TINY and SMALL.** It took {} and {}.",
-             [0.5, 0.5], one[:2]),
-            ("MEDIUM took {}, for a target of 0.75.", [0.75], one[2:3]),
-            ("**MEDIUM in 0.85 of PyTorch's memory, BASE in 0.95.** They took {} and {}.",
-             [0.85, 0.95], memory),
-            ("**Writing a batch in 0.6 at TINY, and in 0.8 at SMALL.** It took {} and {}.",
-             [0.6, 0.8], batch[:2]),
-            ("**Attention over 2,048 positions in 1.1.** It took {}.", [1.1], [long])):
-        assert sentence.format(*reached) in words
-        assert all(float(r) > t for r, t in zip(reached, targets, strict=True)), sentence
+    small, medium, base = zip(ratios(newer)[1:], ratios(older)[1:], strict=True)
+    of_pytorch = {                     # target, then what was reached: newer, older
+        "SMALL's step": (0.85, *small), "MEDIUM's step": (0.9, *medium),
+        "BASE's step": (1.0, *base),
+        "one sequence at TINY": (0.5, one[0]), "one sequence at SMALL": (0.5, one[1]),
+        "one sequence at MEDIUM": (0.75, one[2]),
+        "a batch written at TINY": (0.6, batch[0]), "a batch written at SMALL": (0.8, batch[1]),
+        "MEDIUM's memory": (0.85, memory[0]), "BASE's memory": (0.95, memory[1]),
+        "attention over 2,048 positions": (1.1, ratios(RECORD["attention"])[3])}
+    wanted = {f"{name}: {target} of PyTorch's": (target, *found)
+              for name, (target, *found) in of_pytorch.items()}
+    wanted["TINY's step: 0.9 of JAX's time"] = (0.9, *jax)
+    told = {name: [cell.removesuffix(", reached") for cell in cells] for name, cells in rows.items()
+            if "BLAS" not in name and not name.startswith(("what", "---"))}
+    assert told == {name: [*found, ""][:2] for name, (_, *found) in wanted.items()}
+    for name, (target, *found) in wanted.items():
+        over = [float(ratio) > target for ratio in found]
+        assert any(over) and [", reached" in cell for cell in rows[name]] == \
+            [not missed for missed in over] + [False] * (2 - len(over)), name
     for train in (newer, older):        # JAX is the fastest other at TINY
         assert min(OTHERS, key=lambda key, by=train["TINY"]["seconds"]:
                    np.median(np.divide(by[key], by["torch"])) if key in by else 9) == "jax"
-    assert f"Both took {large[0]} on the older processor." in words
-    assert large[0] == large[1] and float(large[0]) > 1
-    reached = {size: [100 * stored["train"][size]["flops"] / 1e6
-                      / milliseconds(stored["train"][size], "npt")
-                      / stored["train"][size]["peak"]["npt"] for stored in RACES.values()]
-               for size in ("MEDIUM", "BASE")}
-    assert "**A step at three quarters of BLAS's best speed.** MEDIUM's reaches {:.0f} % on the " \
-        "newer processor and {:.0f} % on the older one, BASE's {:.0f} and {:.0f} %.".format(
-        *reached["MEDIUM"], *reached["BASE"]) in words
-    assert max(reached["MEDIUM"] + reached["BASE"]) < 75
+    for size in ("MEDIUM", "BASE"):
+        shares = [100 * stored["train"][size]["flops"] / 1e6
+                  / milliseconds(stored["train"][size], "npt")
+                  / stored["train"][size]["peak"]["npt"] for stored in RACES.values()]
+        assert rows[f"{size}'s step: 75 % of BLAS's best speed"] == \
+            [f"{share:.0f} %" for share in shares]
+        assert max(shares) < 75
 
 
 def test_the_second_race_is_told_as_it_was():
@@ -928,12 +938,15 @@ def test_the_second_race_is_told_as_it_was():
     assert "By the rule it gained nowhere: at TINY it gained in only seven rounds of nine." in words
     alone, both, slower = (ratios(train, *pair)[0] for pair in (
         ("npt", "torch-keep"), ("npt-keep", "torch-keep"), ("npt-keep", "npt")))
-    assert f"`train` as it is still leads: it takes {alone} of that time. Where both use the " \
-        f"function, the ratio is {both}, and the lead is gone. But the function slows our own " \
-        f"step at TINY there: it takes {slower} times the time that it takes with the line. (On " \
-        "the newer processor both take as long.) Why, we do not know. All other sizes are level " \
-        "both ways. (At SMALL, both with the function, PyTorch missed a lead by one round.)" \
-        in words
+    for told, ratio in (("we with the line, PyTorch as it is", f"**{ratios(train)[0]}**"),
+                        ("we with the line, PyTorch with the function", f"**{alone}**"),
+                        ("both with the function", both)):
+        assert f"| {told} | {ratio} |" in words
+    assert "Where both use the function, the lead is gone. But PyTorch has not caught up: the " \
+        f"function slows our own step there. It takes {slower} times the time that it takes " \
+        "with the line, and why, we do not know. (On the newer processor both take as long.) " \
+        "All other sizes are level both ways. (At SMALL, both with the function, PyTorch missed " \
+        "a lead by one round.)" in words
     assert leaders(train, "npt", "torch-keep") == ["npt", "", "", ""]
     for stored in RACES.values():
         assert leaders(stored["train"], "npt", "npt-bare") == ["npt", "npt", "", ""]
