@@ -785,8 +785,8 @@ def test_the_advice_is_what_was_measured():
     assert advice.count("(*not measured*) |") == 3
     assert "| a very small model to train, like TINY | take JAX or our `train`: they are level, " \
         "and ahead of PyTorch |" in advice
-    assert "| a small model to train, like SMALL | take PyTorch or our `train`: they are level, and " \
-        "JAX leads neither |" in advice
+    assert "| a small model to train, like SMALL | take PyTorch or our `train`: they are level, " \
+        "and JAX leads neither |" in advice
     for stored in (RECORD, SECOND):
         tiny, small = (stored["train"][size] for size in ("TINY", "SMALL"))
         assert (leader(tiny), leader(tiny, "jax"), leader(tiny, to="jax")) == ("npt", "jax", "")
