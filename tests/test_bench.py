@@ -395,8 +395,8 @@ def test_what_falls_short_is_told_with_its_profile():
             "they can explain nearly all of it. At BASE they explain less than half of the "
             "{:.0f}, which are in doubt.").format(*behind, *calls, behind[3]) in words
     assert f"for one sequence at BASE it took {theirs:.0f} ms, and we took {ours:.0f}. In " \
-        f"another test, without rivals and with kept memory, we took only {alone[3]:.0f}, less than " \
-        f"JAX's {theirs:.0f}." in words and alone[3] < theirs
+        f"another test, without rivals and with kept memory, we took only {alone[3]:.0f}, less " \
+        f"than JAX's {theirs:.0f}." in words and alone[3] < theirs
     shares = np.divide(calls, behind)
     assert all(0.85 < share < 1 for share in shares[:3]) and shares[3] < 0.5 and apart > behind[3]
     assert f"newer: calls are {rows['TINY'][3]} of it |" in words
