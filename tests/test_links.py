@@ -152,7 +152,7 @@ def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
     beams = [npt.beam_search(module.model, module.prompt, 6, **ends)[0].tolist()
              for ends in ({}, {"end_ids": ()})]
     assert [f"[{', '.join(map(str, ids))}]" for ids in beams] == re.findall(
-        r"writes (?:one at once: )?`(\[.*?\])`", API.split("### What exactly")[1])
+        r"writes (?:one at once: )?`(\[.*?\])`", API.split("### Good to know")[1])
     prompts = np.indices((8, 8, 8)).reshape(3, -1).T      # all of three numbers
     assert f"each of the {len(prompts)} prompts of three numbers" in API
     went_on = 3 + (prompts[:, -1:] + np.arange(1, 7)) % 8
@@ -194,6 +194,17 @@ def test_own_texts_become_batches(tmp_path, monkeypatch):
     model.loss((np.full((2, longest), 3),))
     with pytest.raises(ValueError, match="max_len"):
         model.loss((np.full((2, longest + 1), 3),))
+
+
+def test_a_small_model_of_your_own_has_right_gradients_and_learns(tmp_path, monkeypatch):
+    """Better than chance, and no order of the points matters."""
+    names = run_guide("A small model of your own", tmp_path, monkeypatch)
+    model, (points, two) = names["model"], names["crowds"](50)
+    np.testing.assert_allclose(model(points), model(points[:, ::-1]), atol=1e-5)
+    sizes = dict(n_src_vocab=3, n_tgt_vocab=3, d_model=4, n_heads=2, d_ff=6, dropout=0.0)
+    exact = names["Crowds"](npt.Config(**sizes), np.random.default_rng(1)).astype(np.float64)
+    batch = points[:3].astype(np.float64), two[:3]
+    assert npt.check_gradients(lambda: exact.loss(batch), (), exact.parameters()) < 1e-7
 
 
 @pytest.mark.parametrize("title", ["One part exchanged", "A layer of your own",
