@@ -62,6 +62,7 @@ def _alt(chapter: int | None) -> str:
              "(B, S) on the left and (B, T) on the right; embedded, (B, S, D) and (B, T, D); the "
              "encoder's output, the memory, is (B, S, D); out of the decoder comes (B, T, D), out "
              "of the linear layer (B, T, V)." if chapter == 9 else
+             "Lit: the loss and the gradients, of chapter 10, Training." if chapter == 10 else
              f"Lit: {CHAPTERS[chapter][1]}, built in chapter {chapter}.")
     return ("Map of the Transformer. Source tokens pass through embedding and positions into the "
             "encoder blocks; target tokens likewise into the decoder blocks, which also attend to "
