@@ -14,7 +14,7 @@ from npt_lib.loss import cross_entropy
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.multi_head_attention import SelfAttention, check_blocks
 from npt_lib.pattern_attention import PatternAttention
-from npt_lib.require import as_ids, check_count, check_ids, check_length, check_rows
+from npt_lib.require import as_ids, check_count, check_ids, check_kind, check_length, check_rows
 from npt_lib.transformer import InputEmbedding
 
 
@@ -46,12 +46,10 @@ class GPTConfig(Config):
 def gpt_config(n_vocab: int, kind: type[GPTConfig] = GPTConfig, **options: Any) -> GPTConfig:
     """GPT-2's choices: pre-norm with a last norm, learned positions, GELU, tied and unscaled table.
 
-    options are those of ``Config``, sizes or other choices. kind is the config's class: a subclass
+    options are those of the config, sizes or other choices. kind is its class: a subclass
     of GPTConfig whose ``make_…`` exchange parts.
     """
-    if not (isinstance(kind, type) and issubclass(kind, GPTConfig)):
-        raise ValueError(f"kind must be GPTConfig or a subclass of it, got {kind!r}.")
-    return kind(n_vocab, n_vocab, **(GPT_2 | options))
+    return check_kind(kind, GPTConfig)(n_vocab, n_vocab, **(GPT_2 | options))
 
 
 GPT_2: dict[str, Any] = {"pre_norm": True, "positions": "learned", "activation": "gelu",

@@ -28,6 +28,7 @@ from npt_lib.require import (
     check_flag,
     check_floats,
     check_has,
+    check_kind,
     check_length,
     check_positive,
     check_sequence,
@@ -368,17 +369,22 @@ class ModernConfig(GPTConfig):
 NORMS: dict[str, Callable[[int], Module]] = {"layer": LayerNorm, "rms": RMSNorm}
 
 
-def modern_config(n_vocab: int, **options: Any) -> ModernConfig:
-    """GPT-2's choices, but for those that the options exchange."""
-    return ModernConfig(n_vocab, n_vocab, **(GPT_2 | options))
+def modern_config(
+    n_vocab: int, kind: type[ModernConfig] = ModernConfig, **options: Any
+) -> ModernConfig:
+    """GPT-2's choices, but for those that the options exchange; kind is as in ``gpt_config``."""
+    return check_kind(kind, ModernConfig)(n_vocab, n_vocab, **(GPT_2 | options))
 
 
-def llama_config(n_vocab: int, **options: Any) -> ModernConfig:
+def llama_config(
+    n_vocab: int, kind: type[ModernConfig] = ModernConfig, **options: Any
+) -> ModernConfig:
     """Llama's choices: pre-norm with RMSNorm, turned positions, SwiGLU, no biases.
 
-    options are those of ``ModernConfig``, sizes (n_kv_heads among them) or other choices.
+    options are those of ``ModernConfig``, sizes (n_kv_heads among them) or other choices. kind is
+    the config's class: a subclass of ModernConfig whose ``make_…`` exchange parts.
     """
-    return ModernConfig(n_vocab, n_vocab, **(LLAMA | options))
+    return check_kind(kind, ModernConfig)(n_vocab, n_vocab, **(LLAMA | options))
 
 
 LLAMA: dict[str, Any] = {"pre_norm": True, "norm": "rms", "positions": "rotary", "gated": True,

@@ -34,6 +34,13 @@ def check_share(name: str, value: Any) -> float:
     return check_number(name, value, "at least 0 and below 1", lambda x: 0 <= x < 1)
 
 
+def check_kind(kind: Any, base: type) -> type:
+    """The class itself, or one derived from it."""
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise ValueError(f"kind must be {base.__name__} or a subclass of it, got {kind!r}.")
+    return kind
+
+
 def check_positive(name: str, value: Any) -> float:
     return check_number(name, value, "above 0 and finite", lambda x: 0 < x < math.inf)
 

@@ -141,7 +141,7 @@ def test_an_example_prints_what_it_says(stem, tmp_path, monkeypatch):
 def test_a_model_of_your_own_trains_is_saved_and_writes(tmp_path, monkeypatch):
     """The whole example, in a module of its own: load finds the class by that name."""
     monkeypatch.chdir(tmp_path)
-    block = re.search(r"## A model of your own.*?```python\n(.*?)```", API, re.S)[1]
+    block = re.search(r"## A model that writes\n.*?```python\n(.*?)```", API, re.S)[1]
     module = types.ModuleType("readers_own")
     monkeypatch.setitem(sys.modules, "readers_own", module)
     printed = io.StringIO()
@@ -187,6 +187,27 @@ def test_the_ready_made_model_learns_what_the_page_says(tmp_path, monkeypatch):
     assert "the red houses" in [english for english, _ in task.test]
 
 
+def test_a_longer_training_goes_on_and_keeps_the_best(tmp_path, monkeypatch):
+    """What stands below the example: files, what is held out, no change when it runs again."""
+    names = run_guide("A longer training", tmp_path, monkeypatch)
+    shown = [[row.tolist() for row in names[part][0]] for part in ("held_out", "learned")]
+    assert len(shown[0]) == 200 and sum(map(len, shown)) == len(names["task"].train)
+    history = names["history"]
+    assert max(history.lr) == 3e-3 == history.lr[49] and history.lr[-1] == 0
+    best = min(history.evaluations, key=lambda e: e.loss).loss
+    assert npt.evaluate(names["best"], names["held_out"]).loss == best
+    again = run_guide("A longer training", tmp_path, monkeypatch)["history"]
+    assert again.loss == history.loss and len(npt.load_tokenizers("run.npz")) == 2
+
+
+def test_every_section_of_the_guide_is_on_its_map():
+    guide = API.split("## The reference")[0]
+    mapped = set(re.findall(r"\]\(#([\w-]+)\)", guide.split("\n## ")[0]))
+    titles = re.findall(r"^##+ (.*)$", guide, re.M)
+    slugs = {title.lower().replace(" ", "-") for title in titles}
+    assert slugs - {"good-to-know"} == mapped - {"names-in-pytorch", "the-reference"}
+
+
 def test_own_texts_become_batches(tmp_path, monkeypatch):
     names = run_guide("Your own texts", tmp_path, monkeypatch)
     assert repr(npt.load_tokenizers("lines.npz")[0]) == repr(names["tokenizer"])
@@ -198,7 +219,7 @@ def test_own_texts_become_batches(tmp_path, monkeypatch):
 
 def test_a_small_model_of_your_own_has_right_gradients_and_learns(tmp_path, monkeypatch):
     """Better than chance, and no order of the points matters."""
-    names = run_guide("A small model of your own", tmp_path, monkeypatch)
+    names = run_guide("A model that judges", tmp_path, monkeypatch)
     model, (points, two) = names["model"], names["crowds"](50)
     np.testing.assert_allclose(model(points), model(points[:, ::-1]), atol=1e-5)
     sizes = dict(n_src_vocab=3, n_tgt_vocab=3, d_model=4, n_heads=2, d_ff=6, dropout=0.0)
@@ -212,7 +233,7 @@ def test_a_small_model_of_your_own_has_right_gradients_and_learns(tmp_path, monk
 def test_an_exchanged_part_comes_into_every_block(title, tmp_path, monkeypatch):
     run_guide(title, tmp_path, monkeypatch)
     makers = {name for name in vars(npt.Config) if name.startswith("make_")}
-    told = set(re.findall(r"\b(make_\w+)", API.split("## A model of your own")[0]))
+    told = set(re.findall(r"\b(make_\w+)", API.split("## A model that judges")[0]))
     assert told == makers
 
 

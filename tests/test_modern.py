@@ -1,7 +1,7 @@
 """The parts of today: what they promise, alone and inside a language model that writes."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pytest
@@ -159,6 +159,9 @@ def test_a_shift_may_remember_what_it_returned():
      "n_heads=4 must be divisible by n_kv_heads=3."),
     (lambda: npt.modern_config(13, positions="rotary", d_model=12, n_heads=4),
      "positions='rotary' turns pairs: d_model / n_heads must be even, got 3."),
+    (lambda: npt.llama_config(13, npt.GPTConfig), "kind must be ModernConfig or a subclass of it, "
+                                                  f"got {npt.GPTConfig!r}."),
+    (lambda: npt.modern_config(13, 8), "kind must be ModernConfig or a subclass of it, got 8."),
     (lambda: npt.modern_config(13, positions="clock"), "positions must be one of ('sinusoidal', "
      "'learned', 'rotary', 'relative', 'none'), got 'clock'."),
 ])
@@ -166,6 +169,16 @@ def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(ValueError) as caught:
         make()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("make", [npt.modern_config, npt.llama_config])
+def test_a_config_may_be_of_a_class_of_ones_own(make):
+    @dataclass(frozen=True)
+    class Own(npt.ModernConfig):
+        width: int = 3
+
+    own, plain = make(13, Own, width=5, d_model=16), make(13, d_model=16)
+    assert type(own) is Own and vars(own) == vars(plain) | {"width": 5}
 
 
 def test_what_is_stored_was_made_by_the_command_as_it_is():

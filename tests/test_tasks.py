@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from num2words import num2words
 
+import npt_lib as npt
 from npt_lib import tasks
 from npt_lib.tasks import spanish as grammar
 from npt_lib.tasks.numbers import draw_numbers, number_to_english, number_to_spanish
@@ -94,6 +95,10 @@ def test_a_task_shows_its_name_and_sizes_and_makes_a_config():
     assert repr(task) == "Task('reverse numbers', 300 train, 50 test)"
     config = task.config(d_model=32)
     assert (config.n_src_vocab, config.n_tgt_vocab, config.d_model) == (13, 13, 32)
+    own = type("Own", (npt.Config,), {})
+    assert vars(task.config(own, d_model=32)) == vars(config) and type(task.config(own)) is own
+    with raises("kind must be Config or a subclass of it, got 32."):
+        task.config(32)
 
 
 # ---- sequences

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from npt_lib.config import Config
 from npt_lib.module import Array, Rng
+from npt_lib.require import check_kind
 from npt_lib.tokenizer import PAD, Tokenizer, WordTokenizer
 from npt_lib.training import Batches
 
@@ -48,9 +49,10 @@ class Task:
         """Source texts as the model reads them: tokens <eos>, (N, S)."""
         return self.src_tokenizer.encode_batch(sources, eos=True)
 
-    def config(self, **options: Any) -> Config:
-        """A Config with this task's vocabularies."""
-        return Config(len(self.src_tokenizer), len(self.tgt_tokenizer), **options)
+    def config(self, kind: type[Config] = Config, **options: Any) -> Config:
+        """A config with this task's vocabularies: a Config, or one of a class of your own."""
+        sizes = len(self.src_tokenizer), len(self.tgt_tokenizer)
+        return check_kind(kind, Config)(*sizes, **options)
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}, {len(self.train)} train, {len(self.test)} test)"
