@@ -220,12 +220,19 @@ def test_own_texts_become_batches(tmp_path, monkeypatch):
 def test_a_small_model_of_your_own_has_right_gradients_and_learns(tmp_path, monkeypatch):
     """Better than chance, and no order of the points matters."""
     names = run_guide("A model that judges", tmp_path, monkeypatch)
-    model, (points, two) = names["model"], names["crowds"](50)
-    np.testing.assert_allclose(model(points), model(points[:, ::-1]), atol=1e-5)
+    points, two = names["crowds"](50)
     sizes = dict(n_src_vocab=3, n_tgt_vocab=3, d_model=4, n_heads=2, d_ff=6, dropout=0.0)
     exact = names["Crowds"](npt.Config(**sizes), np.random.default_rng(1)).astype(np.float64)
     batch = points[:3].astype(np.float64), two[:3]
-    assert npt.check_gradients(lambda: exact.loss(batch), (), exact.parameters()) < 1e-7
+    np.testing.assert_allclose(exact(batch[0]), exact(batch[0][:, ::-1]), atol=1e-12)
+    errors = [npt.check_gradients(lambda: exact.loss(batch), (), exact.parameters()),
+              npt.check_gradients(exact.forward, batch[:1], exact.parameters())]
+    assert max(errors) < 1e-7
+    plurals = names["Plurals"](npt.Config(**sizes | {"n_src_vocab": 5}), np.random.default_rng(1))
+    plurals, ids = plurals.astype(np.float64), np.array([[3, 4, 2, 0, 0], [4, 4, 3, 4, 2]])
+    error = npt.check_gradients(lambda: plurals.loss((ids, two[:2])), (), plurals.parameters())
+    assert error < 1e-7                                       # padding is not looked at
+    np.testing.assert_allclose(plurals(ids[:1]), plurals(ids[:1, :3]), atol=1e-12)
 
 
 @pytest.mark.parametrize("title", ["One part exchanged", "A layer of your own",
@@ -235,6 +242,34 @@ def test_an_exchanged_part_comes_into_every_block(title, tmp_path, monkeypatch):
     makers = {name for name in vars(npt.Config) if name.startswith("make_")}
     told = set(re.findall(r"\b(make_\w+)", API.split("## A model that judges")[0]))
     assert told == makers
+
+
+def test_a_class_of_a_script_is_stored_and_loaded_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    block = re.search(r"class MyGPTConfig.*?(?=\nblock = )", API, re.S)[0]
+    exec(re.sub(r"^```.*\n?", "", SETTING, flags=re.M) + block, vars(script))
+    npt.save("mine.npz", script.model)
+    assert "__main__:MyGPTConfig" in str(np.load("mine.npz")["about"])
+    assert type(npt.load("mine.npz").config) is script.MyGPTConfig           # the same session
+    call = re.search(r"`(npt\.load\(\"mine\.npz\", build=.*?)`", API)[1]
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))   # another one
+    with pytest.raises(ValueError, match="pass load a build"):
+        npt.load("mine.npz")
+    again = eval(call, vars(script))
+    prompt = np.array([[3, 4, 5]])
+    np.testing.assert_array_equal(again(prompt), script.model(prompt))
+
+
+def test_a_long_text_is_cut_as_the_page_says():
+    from npt_lib.tasks import documentation
+
+    text = " ".join("abc"[i % 3] for i in range(200))
+    tokenizer = npt.WordTokenizer.from_texts([text])
+    rows = eval(re.search(r'`(Texts\("book".*?)`', API)[1], vars(documentation) | locals())
+    assert isinstance(rows, tuple) and [x.shape for x in rows] == [(3, 65)]
+    assert next(npt.Batches(rows, 2, np.random.default_rng(0)))[0].shape == (2, 65)
 
 
 def test_every_public_name_is_on_the_page():
