@@ -758,7 +758,8 @@ def test_the_verdict_says_what_was_measured():
     assert leaders(THIRD["train"]) == newer
     assert newer == ["npt", "", "npt", "npt"] and older == ["npt", "", "", ""]
     assert "When we do not keep it either, our lead at TINY on the newer processor is gone, and " \
-        "PyTorch leads at SMALL on both. No other verdict between us and PyTorch changes." in opening
+        "PyTorch leads at SMALL on both. No other verdict between us and PyTorch " \
+        "changes." in opening
     bare = [leaders(stored["train"], "npt-bare") for stored in (RECORD, SECOND)]
     assert bare == [["", "torch", "npt-bare", "npt-bare"], ["npt-bare", "torch", "", ""]]
     assert "takes [twice as long](#on-another-machine) as ours for the same products. So our " \
@@ -814,9 +815,9 @@ def test_the_advice_is_what_was_measured():
     assert "family 26" in RECORD["machine"]["Processor"] and "family 26 model 2, with AVX-512 " \
         "(Zen 5)" in MEASURED
     threads = ratios(RECORD["train"], "npt-threads", "npt")
-    assert f"With `n_threads=2`, our step (newer processor) took {threads[0]} times as long at TINY, and " \
-        f"{threads[3]} at BASE. SMALL and MEDIUM are level; at MEDIUM ({threads[2]}) perhaps try " \
-        "it |" in advice
+    assert f"With `n_threads=2`, our step (newer processor) took {threads[0]} times as long at " \
+        f"TINY, and {threads[3]} at BASE. SMALL and MEDIUM are level; at MEDIUM ({threads[2]}) " \
+        "perhaps try it |" in advice
     assert leaders(RECORD["train"], "npt-threads", "npt") == ["npt", "", "", "npt"]
     assert 0.8 < float(threads[2]) < 0.83
     assert "a part of the batch, and takes more memory." in re.sub(r"\]\(\S*\)", "]", advice)
