@@ -5,6 +5,7 @@ Nothing here needs PyTorch or JAX, and nothing asserts a time.
 
 import io
 import json
+import mmap
 import re
 import sys
 from dataclasses import asdict, replace
@@ -15,7 +16,7 @@ import pytest
 
 import npt_lib as npt
 from benchmarks import __main__ as command
-from benchmarks import charts, forms, machine, passes, where, with_npt, work
+from benchmarks import charts, faults, forms, machine, passes, where, with_npt, work
 from benchmarks.contestants import CONTESTANTS, OTHER_STATE, with_kernel, with_library
 from benchmarks.flops import flops, forward_products, training_products
 from benchmarks.race import (
@@ -357,7 +358,7 @@ def test_the_gains_that_the_page_tells_are_those_of_the_record():
         assert alt == charts.pair(GAINS[name]).alt
         assert file == f"figures/{charts.file_of(GAINS[name])}"
     joined = gain(GAINS["queries, keys, values"])
-    assert f"of three, is {joined:.1f} times as fast." in FAST
+    assert f"of three, is {joined:.2f} times as fast: level." in FAST
     asked = ("ReLU backward", EMBEDDING, "softmax of short rows", "precision of Linear",
              "bias gradient", "Adam", "layer norm")
     assert re.findall(r"^> \| .* \| (.+ → .+) \| ([\d.]+) \| (\d+) \|$", FAST, re.M) == [
@@ -372,6 +373,33 @@ def test_the_gains_that_the_page_tells_are_those_of_the_record():
     assert 0.1 < max(abs(np.subtract(off, 1))) < 1 / 8
     same = (middle("Adam, its bias")[0], middle("Adam, in place")[1])
     assert "took {} ms in one, {} in the other".format(*same) in FAST
+
+
+def test_the_pages_that_a_step_fetches_are_those_that_were_counted():
+    stored = json.loads((ROOT / "benchmarks" / "faults.json").read_text("utf8"))
+    for told, way in (("without the line", "none"), ("with it", "line")):
+        cells = " | ".join(f"{by_way[way]:,.0f}" for by_way in stored["pages"].values())
+        assert f"| {told} | {cells} |" in FAST
+    assert stored["machine"]["Processor"] == RECORD["machine"]["Processor"]
+    assert stored["machine"]["page"] == "4096 bytes"
+    train, pages = RECORD["train"], {size: by["none"] - by["line"]
+                                     for size, by in stored["pages"].items()}
+    assert max(pages, key=pages.get) == "SMALL" and "SMALL fetched most." in FAST
+    saved = 1e3 * np.median(np.subtract(*(train["SMALL"]["seconds"][key]
+                                          for key in ("npt-bare", "npt"))))
+    each = saved / pages["SMALL"]
+    assert f"Its {saved:.1f} ms make about {1e3 * each:.1f} microseconds a page. At that price, " \
+        f"the pages of MEDIUM cost {each * pages['MEDIUM']:.0f} ms of a step of " \
+        f"{milliseconds(train['MEDIUM'], 'npt'):.0f}." in FAST
+
+
+def test_pages_are_counted_in_a_process_of_their_own():
+    assert faults.in_a_process("TINY", "none") >= 0
+    with mmap.mmap(-1, 1 << 22) as fresh:                   # 4 MiB from the system, not of glibc
+        start = faults.pages()
+        for place in range(0, 1 << 22, mmap.PAGESIZE):
+            fresh[place] = 1
+        assert 0 < faults.pages() - start <= 1 << 10
 
 
 def test_what_falls_short_is_told_with_its_profile():
@@ -430,8 +458,9 @@ def test_what_falls_short_is_told_with_its_profile():
     assert f"with the cache, {rows['SMALL'][6].replace('%', ' %')} of its time" in FAST
     after, before = (1e3 * np.median(GAINS["decoding"][when]) for when in ("after", "before"))
     calls = after * int(rows["SMALL"][6][:-1]) / 100
-    assert f"Of {after:.1f} ms, that leaves {after - calls:.0f} for the numbers. If the calls " \
-        f"take as long without the cache, {before - calls:.0f} are left there." in FAST
+    assert f"Of {after:.1f} ms, that leaves {after - calls:.0f} for the numbers. Without the " \
+        f"cache the calls are as many; if they take as long, {before - calls:.0f} of " \
+        f"{before:.1f} are left for the numbers." in FAST
 
 
 def verdict(before, after):
@@ -514,7 +543,7 @@ def test_what_the_picture_says_that_a_form_saves_is_what_it_saved():
     in_order = without()[1]
     assert f"the line that keeps memory saves {first:.1f} ms" in words
     assert f"Float32 saves most, {others[0]} ms" in words
-    assert f"lie in order it saves only {in_order:.1f} ms" in words
+    assert f"lie in order it saves only about {in_order:.1f} ms (from two tests)" in words
     saved = {name: float(ms) for name, _, ms in told}
     assert in_order < min(saved["softmax of short rows"], saved["layer norm"])
     assert f"as a bias gradient, saves least, {others[-1]} ms" in words
@@ -546,6 +575,8 @@ def test_the_arrays_and_rows_of_small_are_as_many_as_the_page_says():
         rows = size.batch * size.n_tgt
         wide = max(size.d_ff, 3 * size.d_model, size.n_heads * size.n_tgt, size.n_vocab)
         assert 4 * max(rows * wide, size.n_vocab * size.d_model) < 32 << 20
+        if size.name == "MEDIUM":
+            assert rows * wide * 4 == 8 << 20 and "its largest arrays have 8 MiB" in FAST
     assert "except arrays above 32 MiB. A step has none of those, even at BASE." in FAST
 
 
