@@ -134,7 +134,7 @@ EXERCISES = [
     code(
         "13.3",
         "Write join(a, b): two parts of one row of scores, each (largest, total, mix), as the "
-        "same three numbers of both parts together.",
+        "same three of both parts together.",
         join,
         cases=[(part([2, 1], [1, 0], [0, 1]), part([4], [1, 1])),
                (part([5], [1, 2]), part([3, 3], [0, 1], [2, 0])),
