@@ -1005,14 +1005,14 @@ def test_the_second_race_is_told_as_it_was():
         assert f"| {told}, {which} | {cells} |" in words
     assert "By the rule, the line helps us at TINY and SMALL." in words
     assert "By the rule it gained nowhere. (On the newer one it took {}, {} and {} of its time " \
-        "up to MEDIUM, in every round less. At TINY on the older one it was faster by a fifth, but " \
-        "in only seven rounds of nine.)".format(*ratios(THIRD["train"], "torch-keep")) in words
+        "up to MEDIUM, in every round less. At TINY on the older one it was faster by a fifth, " \
+        "but in only seven rounds of nine.)".format(*ratios(THIRD["train"], "torch-keep")) in words
     assert all(np.less(by["seconds"]["torch-keep"], by["seconds"]["torch"]).all()
                for size, by in THIRD["train"].items() if size != "BASE")
     third = ratios(THIRD["train"])
     assert "gave the same verdicts beside PyTorch on the newer processor: {}, {}, {} and {}, " \
-        "with the line. But at TINY we took {} times JAX's time, just short of a lead of JAX's.".format(
-            *third, ratios(THIRD["train"], to="jax")[0]) in words
+        "with the line. But at TINY we took {} times JAX's time, just short of a lead of " \
+        "JAX's.".format(*third, ratios(THIRD["train"], to="jax")[0]) in words
     assert leaders(THIRD["train"]) == leaders(RECORD["train"])
     assert 1.2 < float(ratios(THIRD["train"], to="jax")[0]) < 1.25
     assert leaders(THIRD["train"], "torch-keep") == [""] * 4
