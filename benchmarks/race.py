@@ -1,7 +1,8 @@
-"""The same work for several contestants, in turn, in one run: A B C A B C ..."""
+"""The same work for several contestants, in turn, in one run: A C B, B A C, ..."""
 
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -108,26 +109,34 @@ def race(contestants: Sequence[Contestant], kind: str, options: dict[str, Any], 
     """
     with ExitStack() as stack:
         starting = [Process(c, kind, **options) for c in contestants]      # all at the same time
-        processes, values = {}, {}
+        processes, values, first = {}, {}, {}
         for process in starting:
+            key = process.contestant.key
             try:
                 stack.enter_context(process)
-                values[process.contestant.key] = process.run(warm_up)["values"]
-                processes[process.contestant.key] = process
+                answer = process.run(warm_up)
+                values[key], first[key] = answer["values"], answer["seconds"] / warm_up
+                processes[key] = process
             except WorkerError as error:
                 give_up(process.contestant, error)
         checked = check(values)
         times = repetitions(processes, target)
-        return {"times": times, "seconds": turns(processes, rounds, times), "checked": checked}
+        return {"times": times, "seconds": turns(processes, rounds, times), "checked": checked,
+                "first": first, "warm_up": warm_up}
 
 
 def turns(processes: dict[str, Process], rounds: int, times: int) -> Seconds:
-    """For every contestant the seconds that one repetition took, round by round."""
+    """For every contestant the seconds that one repetition took, round by round.
+
+    Each round has an order of its own: whoever always came after the same one could gain by it.
+    """
     seconds: Seconds = {key: [] for key in processes}
+    order, draw = list(processes), random.Random(0)
     for _ in range(rounds):
-        for key, process in processes.items():
+        draw.shuffle(order)
+        for key in order:
             time.sleep(SETTLE)
-            seconds[key].append(process.run(times)["seconds"] / times)
+            seconds[key].append(processes[key].run(times)["seconds"] / times)
     return seconds
 
 

@@ -10,6 +10,7 @@ from benchmarks.work import D_HEAD, N_HEADS
 Results = dict[str, Any]
 Cells = Mapping[str, Mapping[str, str]]         # a cell by column and row
 MIB = 2**20
+COMPILE = ("torch-compile", "jax")      # before the first call
 
 
 def report(results: Results) -> str:
@@ -52,7 +53,26 @@ In milliseconds. In small, how near a step comes to BLAS's best: the operations 
 products, divided by the time of the whole step, are a speed. It is given as a share of the speed in
 the row *sgemm* (for a held kernel: in that kernel's row):
 
-{cells_table(results, {size: shares[size] | peaks[size] for size in races})}"""
+{cells_table(results, {size: shares[size] | peaks[size] for size in races})}{
+    compiling(results, races)}"""
+
+
+def compiling(results: Results, races: Mapping[str, Results]) -> str:
+    """What the first call took beyond ordinary ones, for those who compile; "" if not stored."""
+    cells = {column: {key: f"{compiled(numbers, key):.1f} s" for key in COMPILE
+                      if key in numbers["seconds"]}
+             for column, numbers in races.items() if "first" in numbers}
+    return "" if not any(cells.values()) else f"""
+
+Compiling, before the rounds (what the first call took beyond ordinary ones):
+
+{cells_table(results, cells)}"""
+
+
+def compiled(numbers: Results, key: str) -> float:
+    """Seconds that the first call took beyond as many ordinary repetitions."""
+    return numbers["warm_up"] * (numbers["first"][key]
+                                 - statistics.median(numbers["seconds"][key]))
 
 
 def share(numbers: Results, key: str) -> str:
@@ -95,7 +115,7 @@ def decoding(results: Results) -> str:
     for name, heading in (("one", "One sequence"), ("batch", "A batch at once")):
         races = {size: by_name[name] for size, by_name in results["decode"].items()}
         tables += [f"**{heading}**", ratio_table(results, races),
-                   "In milliseconds:", times_table(results, races)]
+                   "In milliseconds:", times_table(results, races) + compiling(results, races)]
     return f"""## Writing 64 tokens
 
 With a cache, as ratios to {reference(results)}. {share} of the tokens agree with

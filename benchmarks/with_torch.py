@@ -1,6 +1,7 @@
 """PyTorch: a module written by hand for speed, eager or compiled, and one of nn.Transformer's."""
 
 import math
+import re
 from collections.abc import Callable
 from itertools import cycle
 from typing import NamedTuple
@@ -23,7 +24,10 @@ State = dict[str, Tensor]
 
 
 def about() -> Job:
-    return lambda n: [("PyTorch", f"{torch.__version__}, {torch.get_num_threads()} threads")]
+    mkl = re.search(r"Math Kernel Library Version ([\d.]+)", torch.__config__.show())
+    blas = f"MKL {mkl[1]}" if mkl else "unknown"
+    return lambda n: [("PyTorch", f"{torch.__version__}, {torch.get_num_threads()} threads"),
+                      ("BLAS of PyTorch", blas)]
 
 
 def train(size: Size, weights: str, variant: str = "") -> Job:
