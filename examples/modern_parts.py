@@ -35,20 +35,24 @@ LOOKS = 100, 200, 300                # after so many steps the held-out text is 
 GATED = 341                          # hidden units, so that three matrices weigh what two did
 SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.0,
                              max_len=LENGTH + 1)
-PARTS: dict[str, dict[str, Any]] = {
-    "GPT-2's parts": {},
-    "begun at 0": {"begin": "zeros"},                  # as in chapter 11; GPT-2's begin at random
-    "begun as waves": {"begin": "waves"},              # chapter 5's, as loud as the words
-    "RMSNorm": {"norm": "rms"},
+PARTS: dict[str, dict[str, Any]] = {                    # chapter 11's model with other positions
+    "begun large": {},                                 # at random, as large as the words' vectors
+    "begun half as large": {"begin": "half"},          # GPT-2's own
+    "begun at 0": {"begin": "zeros"},                  # chapter 11's
+    "begun as waves": {"begin": "waves"},              # chapter 5's, as large as the words' vectors
     "no positions": {"positions": "none"},
     "relative bias": {"positions": "relative"},
     "rotary": {"positions": "rotary"},
+}
+WITH_ROTARY: dict[str, dict[str, Any]] = {              # and then, one at a time, the other parts
+    "RMSNorm": {"norm": "rms"},
     "SwiGLU": {"gated": True, "d_ff": GATED},
     "2 heads of keys": {"n_kv_heads": 2},
     "1 head of keys": {"n_kv_heads": 1},
-    "all, no biases": {"norm": "rms", "positions": "rotary", "gated": True, "d_ff": GATED,
-                       "n_kv_heads": 2, "bias": False},
+    "all, no biases": {"norm": "rms", "gated": True, "d_ff": GATED, "n_kv_heads": 2,
+                       "bias": False},
 }
+PARTS |= {part: {"positions": "rotary"} | choices for part, choices in WITH_ROTARY.items()}
 
 
 def run(part: str, seed: int) -> dict[str, Any]:
@@ -85,8 +89,9 @@ def model_of(part: str, seed: int, n_vocab: int) -> npt.GPT:
     model = npt.GPT(npt.modern_config(n_vocab, **choices), np.random.default_rng(seed))
     if begin:
         positions = model.embed.positions.table
-        large = 1 / 8 if begin == "waves" else 0
-        positions.value = np.float32(large * npt.sinusoidal_positions(*positions.shape))
+        waves = npt.sinusoidal_positions(*positions.shape) / 8
+        value = {"half": positions.value / 2, "zeros": 0 * waves, "waves": waves}[begin]
+        positions.value = np.float32(value)
     return model
 
 
@@ -101,15 +106,19 @@ def store(runs: list[dict[str, Any]]) -> None:
 
 
 def table(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """A line for each part: parameters, mean and range of the bits, difference seed by seed."""
+    """A line for each part: parameters, mean and range of the bits, difference seed by seed.
+
+    The difference is to what the part was added to: rotary, or positions that begin large.
+    """
     by = {(r["part"], r["seed"]): r["bits"][str(STEPS)] for r in runs}
     lines = []
     for part in PARTS:
-        seeds = [s for s in SEEDS if (part, s) in by and (next(iter(PARTS)), s) in by]
+        rival = "rotary" if part in WITH_ROTARY else next(iter(PARTS))
+        seeds = [s for s in SEEDS if (part, s) in by and (rival, s) in by]
         if not seeds:
             continue
         bits = [by[part, s] for s in seeds]
-        gains = [by[part, s] - by[next(iter(PARTS)), s] for s in seeds]
+        gains = [by[part, s] - by[rival, s] for s in seeds]
         size = next(r["parameters"] for r in runs if r["part"] == part)
         lines.append((part, f"{size:,}", f"{np.mean(bits):.3f}",
                       f"{min(bits):.3f} to {max(bits):.3f}",
@@ -148,7 +157,7 @@ def main() -> None:
                 print(f"{made.result()['part']}, seed {made.result()['seed']}: "
                       f"{made.result()['bits'][str(STEPS)]:.3f}", flush=True)
     for line in table(runs):
-        print("{:18}{:>10}  {}  ({})  {}".format(*line))
+        print("{:20}{:>10}  {}  ({})  {}".format(*line))
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def test_ablations_by_dask_are_those_without(tmp_path, client, little, monkeypat
     monkeypatch.setattr(modern_parts, "SIZES", modern_parts.SIZES | dict(
         d_model=8, n_heads=4, d_ff=12, n_layers=1))
     monkeypatch.setattr(modern_parts, "STORE", tmp_path / "all.json")
-    missing = [("GPT-2's parts", 0), ("rotary", 1)]
+    missing = [("begun half as large", 0), ("RMSNorm", 1)]
     runs = []
     modern_parts.by_dask(missing, runs, client, tmp_path / "runs", tell=str)
     assert runs == modern_parts.stored()
