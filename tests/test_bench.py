@@ -388,8 +388,10 @@ def test_the_pages_that_a_step_fetches_are_those_that_were_counted():
     most = spared["BASE"].max()
     of = milliseconds(train["BASE"], "npt")
     assert f"Its {saved:.1f} ms make about {1e3 * each:.1f} microseconds a page." in FAST
-    assert f"At BASE it spares up to {most:,.0f} pages. At that price they are {each * most:.0f} " \
-        f"ms of a step of {of:.0f}, too few to be seen." in FAST
+    assert f"At BASE it spares up to {most:,.0f} pages in one process. At that price they are " \
+        f"{each * most:.0f} ms of a step of {of:.0f}, too few to be seen." in FAST
+    most, of = max(stored["pages"]["MEDIUM"]["line"]), milliseconds(train["MEDIUM"], "npt")
+    assert f"({most:,.0f} would be {each * most:.0f} ms of a step of {of:.0f}.)" in FAST
     assert min(spared["MEDIUM"]) < -1000 and max(spared["MEDIUM"]) > 1000
     assert "thousands of pages fewer, or thousands more." in FAST
 
@@ -454,7 +456,7 @@ def test_what_falls_short_is_told_with_its_profile():
     assert f"with the cache, {rows['SMALL'][6].replace('%', ' %')} of its time" in FAST
     after, before = (1e3 * np.median(GAINS["decoding"][when]) for when in ("after", "before"))
     calls = after * int(rows["SMALL"][6][:-1]) / 100
-    assert f"Of {after:.1f} ms, that leaves {after - calls:.0f} for the numbers. Without the " \
+    assert f"Of {after:.1f} ms, that leaves {after - calls:.1f} for the numbers. Without the " \
         f"cache the calls are as many. If they take as long, {before - calls:.0f} of " \
         f"{before:.1f} ms go into the numbers" in FAST
 
@@ -551,7 +553,7 @@ def test_what_the_picture_says_that_a_form_saves_is_what_it_saved():
         f"alone. Three of the seven savings are smaller than that gap of {alone - raced:.1f} ms." \
         in words and smaller == 3
     assert f"of a step ({alone:.1f} ms when it runs alone), and Python with all its calls" in words
-    assert "There were nine rounds; for the shares of a step and of writing, seven." in words
+    assert "There were nine rounds (for the shares of a step, seven)." in words
     assert {len(form["after"]) for form in RECORD["forms"]} == {RECORD["rounds"]} == {9}
     assert {len(times) for kinds in PROFILE["found"].values() for parts in kinds.values()
             for times in parts.values()} == {7}
@@ -575,7 +577,7 @@ def test_the_arrays_and_rows_of_small_are_as_many_as_the_page_says():
         assert 4 * max(rows * wide, size.n_vocab * size.d_model) < 32 << 20
         if size.name == "MEDIUM":
             assert rows * wide * 4 == 8 << 20 and "(MEDIUM's have up to 8 MiB)" in FAST
-    assert "except arrays above 32 MiB. A step has none of those, even at BASE." in FAST
+    assert "(It lets arrays above 32 MiB go. A step has none of those, even at BASE.)" in FAST
 
 
 def ratios(by_size, key="npt", to="torch"):
@@ -647,12 +649,15 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
                 1e3 * np.median(np.subtract(*(train["SMALL"]["seconds"][key]
                                               for key in ("npt-bare", "npt"))))),
             f"a step of SMALL, which took {whole:.1f} ms in the race",
-            f"it then took {ratios(train, 'npt-bare')[1]} of PyTorch's time.",
+            "it then took {:.2f} of PyTorch's time, the median of nine ratios from {:.2f} to "
+            "{:.2f}.".format(*middle_and_ends(np.divide(*(
+                train["SMALL"]["seconds"][key] for key in ("npt-bare", "torch"))))),
             f"| as it is | {whole:.1f} | measured |",
             f"| with `np.where` for ReLU | {whole + in_order:.0f} to {whole + drawn:.0f} | "
             f"{whole:.1f} + {in_order:.1f} to {drawn:.1f}, depending on where the zeros lie |",
             f"| **PyTorch** | **{milliseconds(train['SMALL'], 'torch'):.1f}** | measured |",
-            f"| with `Linear`s in float64 | {whole + double:.1f} | {whole:.1f} + {double:.1f} |",
+            f"| with `Linear`s in float64 | {whole + double:.1f} | {whole:.1f} + {double:.1f} (all "
+            "three rounded) |",
             "| without the line that keeps memory | "
             f"{took['npt-bare']['SMALL']:.1f} | measured |",
             f"it took {first} of PyTorch's time with the line, and "
