@@ -20,7 +20,7 @@ from npt_lib.module import Array, Backward
 from npt_lib.parallel.threads import each
 from npt_lib.require import check_attention, check_count, check_flag, check_has, described, is_plain
 
-TILE = 256, 512                # queries and keys, so that a tile of scores stays in a core's cache
+TILE = 512, 256                # queries and keys, so that a tile of scores stays in a core's cache
 Seen = bool | Array            # everything, nothing, or a boolean table (queries, keys)
 
 
