@@ -254,6 +254,7 @@ def entry(stem: str, name: str, thing, indent: str) -> str:
     Their first sentence is open, the others are folded: all on one line, so that lists stay tight.
     """
     kind = {classmethod: " (of the class)", staticmethod: " (static)"}.get(type(thing), "")
+    kind += derived(thing) if inspect.isclass(thing) else ""
     thing = getattr(thing, "__func__", thing)
     shown = name.rsplit(".")[-1] + ("" if isinstance(thing, property) else arguments(thing))
     told, more = in_two(inspect.getdoc(thing) or "")
@@ -261,6 +262,17 @@ def entry(stem: str, name: str, thing, indent: str) -> str:
     file = f"../npt_lib/{stem.replace('.', '/')}.py"
     shown = f"`{shown}`" if indent else f"[`{shown}`]({file})"
     return f"{indent}- {anchored(stem, name, shown)}{kind}" + (f": {told}" if told else "")
+
+
+def derived(cls) -> str:
+    """The class of the library that this one is made from, if that is more than a Module."""
+    from npt_lib import Module
+
+    base = cls.__base__
+    if base is Module or not base.__module__.startswith("npt_lib."):
+        return ""
+    stem = base.__module__.removeprefix("npt_lib.")
+    return f" (from [`{base.__name__}`](#npt_lib.{stem}.{base.__name__}))"
 
 
 def anchored(stem: str, name: str, shown: str = "") -> str:
