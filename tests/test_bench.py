@@ -651,6 +651,8 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
                 took["npt"]["SMALL"], took["npt-bare"]["SMALL"],
                 1e3 * np.median(np.subtract(*(train["SMALL"]["seconds"][key]
                                               for key in ("npt-bare", "npt"))))),
+            "(PyTorch's rounds were uneven, from {:.1f} to {:.1f} ms.)".format(*(
+                1e3 * end(train["SMALL"]["seconds"]["torch"]) for end in (min, max))),
             f"a step of SMALL, which took {whole:.1f} ms in the race",
             "it then took {:.2f} of PyTorch's time, the median of nine ratios from {:.2f} to "
             "{:.2f}.".format(*middle_and_ends(np.divide(*(
