@@ -7,6 +7,7 @@ import io
 import json
 import mmap
 import re
+import subprocess
 import sys
 from dataclasses import asdict, replace
 from itertools import pairwise
@@ -413,7 +414,15 @@ def test_pages_are_those_of_the_steps_that_count():
     assert next(taken, None) is None
 
 
-def test_a_process_of_its_own_counts_small_pages():
+def test_a_process_of_its_own_counts_small_pages(monkeypatch):
+    def answered(command, env, **options):
+        assert command[1:] == ["-m", "benchmarks.faults", "TINY", "keep", "50000"]
+        assert env["NUMPY_MADVISE_HUGEPAGE"] == "0" and options["check"]
+        return subprocess.CompletedProcess(command, 0, stdout="12.5\n")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(faults.subprocess, "run", answered)
+        assert faults.in_a_process("TINY", "keep", 50_000) == 12.5
     without, kept = (faults.in_a_process("TINY", way, 0) for way in ("none", "keep"))
     assert 0 <= kept <= without
 
