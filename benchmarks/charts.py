@@ -73,7 +73,7 @@ def draw(panels: Sequence[Panel], names: Mapping[str, str], most: float, title: 
             y += GAP
     bottom = y - GAP
     low, high = map(at, band)
-    axis = svg.rect(low, TOP - 16, high - low, bottom - TOP + 16, svg.SOFT)
+    axis = svg.rect(low, TOP - 16, high - low, bottom - TOP + 16, LINE, opacity="0.45")
     for tick in (n / 2 for n in range(int(2 * most) + 1)):
         reference = tick == 1
         axis += svg.path(f"M{num(at(tick))} {TOP - 16}V{num(bottom)}", MUTED if reference else LINE,
