@@ -90,6 +90,7 @@ def test_measures(tmp_path):
         ("markdown", "![](a.svg)", "image without alt"),
         ("markdown", "![a cat](https://x.org/a.png)", "remote image"),
         ("markdown", "see {eq}`attention`", "directive or role"),
+        ("markdown", "<details>\n\n188. Most are", "takes for a list: \n\n188. Most are"),
         ("markdown", "[A (1999)](references.md#nobody1999)", "references.bib does not know"),
         ("markdown", "[chapter 99](99_nothing.ipynb)", "not there"),
         ("markdown", "[equation (2.1)](#eq-2.2)", "leads to eq-2.2"),

@@ -72,6 +72,7 @@ REFUSED = {
     "an image without alt text": r"!\[\s*\]\([^)]*\)",
     "a remote image": r"!\[[^\]]*\]\(\s*(?:https?:)?//[^)]*\)",
     "raw HTML beyond details": r"<(?:img|script|iframe|style)\b[^>]*>",
+    "a sentence that Markdown takes for a list": r"(?:\A|\n[ ]*\n)(?:0|[2-9]|\d{2,})[.)] .*",
     "a promise put off": r"(?i)\b(?:todo|fixme|lorem ipsum|coming soon)\b",
     "emoji": r"[\U0001F000-\U0001FAFF\u2705\u274C\u26A0]",
 }
