@@ -393,7 +393,9 @@ def test_the_pages_that_a_step_fetches_are_those_that_were_counted():
         f"{each * most:.0f} ms of a step of {of:.0f}, too few to be seen." in FAST
     assert f"But its step takes {of:.0f} ms." in FAST
     pages = stored["pages"]
-    assert "SMALL without the line fetches more than 9,000, and with it 6 or 7." in FAST
+    assert "SMALL without the line fetches more than 9,000, which is 37 MiB, and with it 6 or " \
+        "7." in FAST
+    assert round(np.median(pages["SMALL"]["none"]) * 4096 / 2**20) == 37
     assert min(pages["SMALL"]["none"]) > 9000 and all(
         round(n) in (6, 7) for n in pages["SMALL"]["line"])
     assert max(pages["BASE"]["none"]) < 1.05 * max(pages["SMALL"]["none"])
@@ -468,7 +470,7 @@ def test_what_falls_short_is_told_with_its_profile():
     for size in ("TINY", "SMALL", "MEDIUM"):
         assert re.search(rf"one sequence at {size}: [^|]*\| [\d.]+ \| \| calls are "
                          rf"{rows[size][6]} of it \|", words)
-    shares = re.search(r"At SMALL the products, timed alone(.*?)</details>", FAST, re.S)[1]
+    shares = re.search(r"At SMALL the products, timed by themselves(.*?)</details>", FAST, re.S)[1]
     assert [f"{n}%" for n in re.findall(r"(\d+) %", shares)] == [
         rows["SMALL"][1], rows["SMALL"][3], rows["SMALL"][4],
         rows["BASE"][1], rows["BASE"][3], rows["BASE"][4], rows["TINY"][3]]
@@ -476,8 +478,8 @@ def test_what_falls_short_is_told_with_its_profile():
     after, before = (1e3 * np.median(GAINS["decoding"][when]) for when in ("after", "before"))
     calls = after * int(rows["SMALL"][6][:-1]) / 100
     assert f"Of {after:.1f} ms, that leaves {after - calls:.1f} for the numbers. Without the " \
-        f"cache the calls are as many. If they take as long, {before - calls:.0f} of " \
-        f"{before:.1f} ms go into the numbers." in FAST.replace("\n\n", " ")
+        f"cache the calls are as many. If they take as long, {calls:.1f} ms, then the other " \
+        f"{before - calls:.0f} of {before:.1f} ms go into the numbers." in FAST.replace("\n\n", " ")
 
 
 def verdict(before, after):
@@ -570,7 +572,8 @@ def test_what_the_picture_says_that_a_form_saves_is_what_it_saved():
     assert f"took {raced:.1f} ms in the race, but {alone:.1f} in the profile above, where we ran " \
         f"alone. Three of the seven savings are smaller than that gap of {alone - raced:.1f} ms." \
         in words and smaller == 3
-    assert f"of a step ({alone:.1f} ms when it runs alone), and Python with all its calls" in words
+    assert f"of a step (of {alone:.1f} ms here; in the race it took {raced:.1f}), and Python " \
+        "with all its calls" in words
     assert "There were nine rounds (for the shares of a step, seven)." in words
     assert {len(form["after"]) for form in RECORD["forms"]} == {RECORD["rounds"]} == {9}
     assert {len(times) for kinds in PROFILE["found"].values() for parts in kinds.values()
@@ -643,6 +646,9 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     cells = " | ".join(cell(by, "npt").split("<")[0] for by in train.values())
     assert f"| ratio | {cells} |" in FAST
     assert "it took {}, {}, {} and {} of its time.".format(*ratios(train, "torch-keep")) in FAST
+    medium, base = ([f"{milliseconds(RECORD['products'][size], who):.0f}"
+                     for who in ("torch", "npt")] for size in ("MEDIUM", "BASE"))
+    assert "{} ms against our {} at MEDIUM, {} against {} at BASE.".format(*medium, *base) in FAST
     told = {("torch", "npt"): [1, 0, 1, 1], ("torch", "npt-bare"): [0, -1, 1, 1],
             ("npt-bare", "npt"): [1, 1, 0, 0], ("npt", "npt-keep"): [0, 0, 0, 0],
             ("npt", "npt-threads"): [-1, 0, 0, -1]}
