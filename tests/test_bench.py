@@ -388,14 +388,15 @@ def test_the_pages_that_a_step_fetches_are_those_that_were_counted():
     each = saved / np.median(spared["SMALL"])
     most = spared["BASE"].max()
     of = milliseconds(train["BASE"], "npt")
-    assert f"Its {saved:.1f} ms make about {1e3 * each:.1f} microseconds a page." in FAST
+    assert f"The {saved:.1f} ms that the line saves there make about {1e3 * each:.1f} " \
+        "microseconds a page." in FAST
     assert f"it spares up to {most:,.0f} pages in one process. At SMALL's price they are " \
         f"{each * most:.0f} ms of a step of {of:.0f}, too few to be seen." in FAST
     assert f"But its step takes {of:.0f} ms." in FAST
     pages = stored["pages"]
-    assert "SMALL without the line fetches more than 9,000, which is 37 MiB, and with it 6 or " \
-        "7." in FAST
-    assert round(np.median(pages["SMALL"]["none"]) * 4096 / 2**20) == 37
+    assert "SMALL without the line fetches more than 9,000, which is over 36 MiB, and with it 6 " \
+        "or 7." in FAST
+    assert 36 < min(pages["SMALL"]["none"]) * 4096 / 2**20
     assert min(pages["SMALL"]["none"]) > 9000 and all(
         round(n) in (6, 7) for n in pages["SMALL"]["line"])
     assert max(pages["BASE"]["none"]) < 1.05 * max(pages["SMALL"]["none"])
@@ -668,13 +669,14 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     double, in_order, drawn = without()
     for sentence in (
             "**{:.1f} times** as fast, in the nine rounds from {:.1f} to {:.1f}: "
-            "{:.1f} ms in place of {:.1f}. It saves {:.1f} ms, the median of nine savings.".format(
+            "{:.1f} ms in place of {:.1f}. Round by round, it saves {:.1f} ms (the median).".format(
                 *middle_and_ends(rounds["npt-bare"]["SMALL"]),
                 took["npt"]["SMALL"], took["npt-bare"]["SMALL"],
                 1e3 * np.median(np.subtract(*(train["SMALL"]["seconds"][key]
                                               for key in ("npt-bare", "npt"))))),
-            "PyTorch's rounds were uneven, from {:.1f} to {:.1f} ms.)".format(*(
-                1e3 * end(train["SMALL"]["seconds"]["torch"]) for end in (min, max))),
+            "PyTorch's went from {:.1f} to {:.1f} ms, ours without the line from {:.1f} to "
+            "{:.1f}.)".format(*(1e3 * end(train["SMALL"]["seconds"][key])
+                                for key in ("torch", "npt-bare") for end in (min, max))),
             f"a step of SMALL, which took {whole:.1f} ms in the race",
             "Without, it took {:.2f} of PyTorch's time, the median of nine ratios from {:.2f} to "
             "{:.2f}.".format(*middle_and_ends(np.divide(*(
@@ -791,7 +793,7 @@ def test_every_lead_of_the_race_is_bold_and_nothing_else():
     assert told == wanted
     words = re.sub(r"\s+", " ", MEASURED)
     assert "at most 0.80 or at least 1.25, and if at least eight rounds of nine agree" in words
-    assert "at most 0.70, or at least 1.30." in words
+    assert "at most 0.70, or at least 1.30 (so a little more of us than of PyTorch)." in words
     assert (charts.LEVEL, charts.WIDE) == ((0.8, 1.25), (0.7, 1.3))
     assert "Marks in the grey band are level, all others are leads." in words
     for numbers in [*RECORD["train"].values(), *SECOND["train"].values()]:    # as in the pictures
@@ -811,9 +813,9 @@ def test_the_verdict_says_what_was_measured():
     million = [1e6 / by["tokens"] * by["seconds"] for by in (base, tiny)]
     wrote, before = (1e3 * N_TOKENS / milliseconds(race["decode"]["BASE"]["one"], "npt")
                      for race in (RECORD, EARLIER))
-    assert f"On a million tokens, padding included, TINY trains for {million[1]:.0f} seconds " \
-        f"and BASE for {million[0] / 60:.0f} minutes. And BASE writes {round(wrote, -1):.0f} " \
-        "tokens a second." in opening
+    assert "On a million target tokens, padding included, TINY trains for " \
+        f"{million[1]:.0f} seconds and BASE for {million[0] / 60:.0f} minutes. And BASE writes " \
+        f"{round(wrote, -1):.0f} tokens a second." in opening
     then, now = (milliseconds(race["train"]["MEDIUM"], "npt") for race in (EARLIER, RECORD))
     assert f"Then MEDIUM's step took us {then:.0f} ms, now {now:.0f}. BASE wrote {before:.0f} " \
         f"tokens a second, now {round(wrote, -1):.0f}." in MEASURED
@@ -885,10 +887,9 @@ def test_the_advice_is_what_was_measured():
     assert "| a very small model to train, like TINY | take JAX or our `train`: they are level, " \
         "and ahead of PyTorch (not compiled) |" in advice
     threads = ratios(RECORD["train"], "npt-threads")
-    assert f"With it MEDIUM's step took {threads[2]} of PyTorch's time in place of " \
-        f"{ratios(RECORD['train'])[2]}. No other size gained." in MEASURED
-    assert [float(two) < float(one) for one, two in zip(ratios(RECORD["train"]), threads,
-                                                        strict=True)] == [False, False, True, False]
+    one = ratios(RECORD["train"])
+    assert f"With it MEDIUM's step took {threads[2]} of PyTorch's time in place of {one[2]}, but " \
+        f"BASE's {threads[3]} in place of {one[3]}." in MEASURED
     assert "| a small model to train, like SMALL | take PyTorch or our `train`: they are level, " \
         "and JAX leads neither |" in advice
     for stored in (RECORD, SECOND):
@@ -897,9 +898,10 @@ def test_the_advice_is_what_was_measured():
         assert leader(small) == "" and "jax" not in (leader(small, to="jax"), leader(small, "jax"))
         assert "jax" not in leaders(stored["train"], to="jax")[2:]
     bare, kept = (ratios(RECORD["train"], key)[1] for key in ("npt-bare", "npt"))
-    assert f"a step of SMALL took {bare} of PyTorch's time, with it {kept} |" in advice
-    assert "expect a draw between PyTorch and us. On AMD's Zen 5, the processor of this race, " \
-        "PyTorch's BLAS (MKL) is slow: there we lead it |" in advice
+    assert f"Without the line a step of SMALL took {bare} of PyTorch's time, with it {kept} |" \
+        in advice
+    assert "on AMD's Zen 3 it was a draw between PyTorch and us. On Zen 5, the processor of this " \
+        "race, PyTorch's BLAS (MKL) is slow: there we lead it |" in advice
     assert leaders(RECORD["train"])[2:] == ["npt", "npt"]
     assert leaders(RECORD["train"], "jax")[2:] == ["", "jax"]
     assert leaders(SECOND["train"])[2:] == ["", ""]
@@ -909,7 +911,8 @@ def test_the_advice_is_what_was_measured():
     assert "TINY and SMALL need far less than PyTorch's |" in advice
     assert all(by["npt"] < 0.3 * by["torch"] for size, by in RECORD["memory"].items()
                if size in ("TINY", "SMALL"))
-    wrote = [compiled(by[kind], "jax") for by in RECORD["decode"].values() for kind in by]
+    wrote = [compiled(by["one"], "jax") for size, by in RECORD["decode"].items()
+             if size != "BASE"]
     ends = [f"{end(wrote):.1f}" for end in (min, max)]
     assert "It compiles first, for {} to {} seconds: at TINY, in that time we write 100 " \
         "sequences |".format(*ends) in advice
@@ -928,13 +931,14 @@ def test_who_leads_where_is_told_by_the_rule():
         "are level. JAX leads us for one sequence up to MEDIUM, and for a batch at TINY and " \
         "BASE." in words
     before = ratios({size: by["batch"] for size, by in EARLIER["decode"].items()})[0]
-    assert f"(At TINY, the earlier race had {before}.)" in words
+    assert "Our lead for a batch at TINY did not show in [the earlier race](#again): " \
+        f"{before}." in words
     assert leaders(one, level=charts.WIDE) == ["", "", "", "npt"]
     assert leaders(batch, level=charts.WIDE) == ["npt", "", "", ""]
     for name, by in (("one sequence", one), ("a batch", batch)):
         cells = " | ".join(cell(numbers, "npt", "jax") for numbers in by.values())
         assert f"| {name} | {cells} |" in words
-    assert f"Our lead at BASE, {ratios(one)[3]}, we cannot explain. It is not AVX-512, for held " \
+    assert f"our lead at BASE, {ratios(one)[3]}, we cannot explain. It is not AVX-512, for held " \
         f"it is {ratios(one, 'npt-Haswell')[3]}. And JAX takes {ratios(one, 'jax')[3]} of " \
         "PyTorch's time there" in words
     for level in (charts.LEVEL, charts.WIDE):
@@ -1127,12 +1131,14 @@ def test_what_the_page_says_of_pytorchs_products_fits_the_races():
     small = ratios(RECORD["products"], "npt-Haswell")[0]
     assert f"TINY's lead stays when held: {steps[0]}. It has other causes: small products, which " \
         f"even held take us {small} of PyTorch's time, and the line." in words
-    rest = [round(milliseconds(RECORD["train"][size], who))
-            - round(milliseconds(RECORD["products"][size], who))
-            for who in ("torch", "npt") for size in large]
-    assert "In that work PyTorch is twice as fast: {} ms at MEDIUM and {} at BASE, against our " \
-        "{} and {}.".format(*rest) in words
-    assert all(1.9 < ours / theirs < 2.1 for theirs, ours in zip(rest[:2], rest[2:], strict=True))
+    rest = {size: [round(milliseconds(stored["train"][size], who))
+                   - round(milliseconds(stored["products"][size], who))
+                   for stored in (RECORD, SECOND) for who in ("npt", "torch")] for size in large}
+    assert "At BASE, that takes us more than twice PyTorch's time: {} ms against {}, on the older " \
+        "processor {} against {}.".format(*rest["BASE"]) in words
+    assert "At MEDIUM it is {} against {} here, but {} against {} there.".format(
+        *rest["MEDIUM"]) in words
+    assert all(rest["BASE"][n] > 2 * rest["BASE"][n + 1] for n in (0, 2))
     assert leaders(RECORD["train"], "npt-Haswell")[0] == "npt-Haswell"
 
 
