@@ -168,11 +168,11 @@ def test_most_starts_translate_as_well():
     from npt_lib.book.journey import accuracy, learn, red_balls
 
     shares = []
-    for start in range(8):
+    for start in range(30):
         rng = np.random.default_rng(start)
         task = red_balls(rng)
         shares.append(accuracy(learn(task, rng), task))
-    assert np.mean(np.array(shares) == 1) > 0.5
+    assert np.sum(np.array(shares) == 1) >= 24      # 27 on our processor, as two pages say
 
 
 def test_a_remark_is_made_only_where_it_is_true():
