@@ -150,10 +150,10 @@ class MixedPrecision:
     Before each pass a copy gets the model's values, rounded; what goes in and out of each module
     of the copy is rounded, forwards and back. The loss is multiplied by ``scale``, the gradients
     are divided by it again, in float32: the optimizer gets the model's own parameters, the
-    masters. With grow_after, the scale is halved and the way back is gone again where a gradient
-    has become infinite or NaN; after so many passes in a row without that it doubles. masters
-    False rounds the model's own values, too. With either, ``train`` refuses n_threads and comm;
-    it always refuses a path: save learner.model. Built in chapter 14.
+    masters. With grow_after, the scale is halved and backward runs once more where a gradient has
+    become infinite or NaN; after so many passes in a row without that it doubles. masters False
+    rounds the model's own values, too. With either, ``train`` refuses n_threads and comm; it
+    always refuses a path: save learner.model. Built in chapter 14.
     """
 
     def __init__(self, model: Any, to: str = "float16", scale: float = 1.0,

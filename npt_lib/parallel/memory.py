@@ -26,8 +26,9 @@ def reuse_memory() -> None:
 def keep_memory() -> bool:
     """Keep freed memory for the rest of the process; returns whether that could be arranged.
 
-    For models whose step needs more than that; of arrays of up to 32 MB each. Call it once, before
-    training. It is for you to choose: the process then stays about as large as it ever was.
+    For models whose step needs more than the 62 MB that ``train`` keeps by itself; it works for
+    arrays of up to 32 MB each. Call it once, before training. It is for you to choose: the process
+    then stays about as large as it ever was.
     """
     if not sys.platform.startswith("linux"):
         return False
