@@ -1134,8 +1134,8 @@ def test_what_the_page_says_of_pytorchs_products_fits_the_races():
     rest = {size: [round(milliseconds(stored["train"][size], who))
                    - round(milliseconds(stored["products"][size], who))
                    for stored in (RECORD, SECOND) for who in ("npt", "torch")] for size in large}
-    assert "At BASE, that takes us more than twice PyTorch's time: {} ms against {}, on the older " \
-        "processor {} against {}.".format(*rest["BASE"]) in words
+    assert "At BASE, that takes us more than twice PyTorch's time: {} ms against {}, on the " \
+        "older processor {} against {}.".format(*rest["BASE"]) in words
     assert "At MEDIUM it is {} against {} here, but {} against {} there.".format(
         *rest["MEDIUM"]) in words
     assert all(rest["BASE"][n] > 2 * rest["BASE"][n + 1] for n in (0, 2))
