@@ -143,7 +143,7 @@ EXERCISES = [
     predict(
         "10.2",
         "Beam search of width 4 over 3 sources; the target vocabulary has 11 tokens. Which shape "
-        "have the logits that model.step returns?",
+        "have the logits that chapter 9's cached_step returns?",
         (12, 11),
         mistakes=[
             Mistake("one row for each source", (3, 11),
