@@ -1082,8 +1082,8 @@ def test_what_kept_memory_does_is_told_as_it_was():
     assert f"our leads stay: **{tiny}** at TINY, **{medium}** at MEDIUM and **{base}** at BASE." \
         in words
     assert leaders(newer, "npt-keep", "torch-keep") == ["npt-keep", "", "npt-keep", "npt-keep"]
-    assert f"At TINY it took {ratios(train, 'torch-keep')[0]} of its time, but in only seven " \
-        "rounds of nine less." in words
+    assert f"At TINY it took {ratios(train, 'torch-keep')[0]} of its time, but less in only " \
+        "seven rounds of nine." in words
     tiny, small = train["TINY"]["seconds"], train["SMALL"]["seconds"]
     assert np.less(tiny["torch-keep"], tiny["torch"]).sum() == 7
     assert "with `keep_memory()` at both, nobody leads: there the function costs *us* time, and " \
