@@ -1093,7 +1093,8 @@ def test_what_kept_memory_does_is_told_as_it_was():
     assert np.less(tiny["torch-keep"], tiny["torch"]).sum() == 7
     slower = ratios(train, "npt-keep", "npt")[0]
     assert "with `keep_memory()` at both, nobody leads: there the function makes *us* slower " \
-        f"than our line does ({slower}). (With our line, and PyTorch with the function, we still lead: " \
+        f"than our line does ({slower}). (With our line, and PyTorch with the function, we still " \
+        "lead: " \
         f"{ratios(train, 'npt', 'torch-keep')[0]}.)" in words
     assert leader(train["TINY"], "npt", "torch-keep") == "npt"
     assert leaders(train, "npt-keep", "torch-keep") == [""] * 4
