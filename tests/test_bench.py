@@ -444,6 +444,8 @@ def test_what_falls_short_is_told_with_its_profile():
     words = re.sub(r"\s+", " ", MEASURED).replace(" %", "%")
     peak = RECORD["train"]["BASE"]["peak"]["npt"]
     assert abs(PROFILE["sgemm"] / peak - 1) < 0.06      # as fast as in the race
+    assert PROFILE["machine"]["Measured"] == RECORD["machine"]["Measured"]
+    assert "A run of its own, on the same day: its times" in words
     assert f"Nearly all: {rows['TINY'][6]}, for calls" in words
     assert f"with 32 sentences at once, calls take {rows['TINY'][3]}, a third." in words
     assert SIZES["TINY"].batch == 32 and 0.3 < int(rows["TINY"][3][:-1]) / 100 < 0.36   # a third
