@@ -350,7 +350,7 @@ def finished(
     return z
 
 
-def test_what_is_new_is_shown_and_the_whole_is_folded():
+def test_only_what_is_new_is_shown():
     shown = plots.show_new(mine, finished)
     assert repr(shown).split("\n") == [
         "- def mine(x, y):", "+ def finished(", "+     x: float, y: float, scale=1.0",
@@ -359,8 +359,7 @@ def test_what_is_new_is_shown_and_the_whole_is_folded():
         "+     if scale != 1:", "+         z = z * scale", "+     else:", "+         z = z + 0",
         "      return z"]
     written = shown._repr_markdown_()
-    assert written.startswith("```diff\n- def mine") and '"""The sum, scaled."""' in written
-    assert "<summary>The whole of <code>finished</code>, 12 lines</summary>" in written
+    assert written.startswith("```diff\n- def mine") and '"""The sum, scaled."""' not in written
 
 
 def test_types_comments_and_line_breaks_are_nothing_new():

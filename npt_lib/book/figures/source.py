@@ -31,17 +31,16 @@ def show_source(*objects, fold: bool = False) -> Source:
 
 
 def show_new(mine, finished, *, context: int = 1) -> Source:
-    """What the finished version has that mine has not, line by line; the whole of it folded.
+    """What the finished version has that mine has not, line by line.
 
     Both are functions or classes, mine from the notebook. Types, comments, docstrings and line
     breaks do not count. A new line has a +, one that has gone a -; what is alike is left out.
     """
     changes = _difference(source_of(mine), source_of(finished), context)
-    whole = _folded([finished], f"```python\n{source_of(finished)}\n```")
     if not changes:
         changes = "Nothing is new: it is what you have just written."
-        return Source(changes, f"{changes}\n\n{whole}")
-    return Source(changes, f"```diff\n{changes}\n```\n\n{whole}")
+        return Source(changes, changes)
+    return Source(changes, f"```diff\n{changes}\n```")
 
 
 def _folded(objects, block: str) -> str:
