@@ -974,8 +974,8 @@ def test_who_leads_where_is_told_by_the_rule():
     assert leaders(SECOND["train"], "torch-compile") == ["torch-compile", "", "", ""]
     for size, single in (("TINY", False), ("SMALL", False), ("MEDIUM", True), ("BASE", True)):
         assert {stored["train"][size]["times"] == 1 for stored in RACES.values()} == {single}
-    assert "At TINY, a turn is {} steps of training, at SMALL {}, and at MEDIUM and BASE a single " \
-        "one.".format(*(train[size]["times"] for size in ("TINY", "SMALL"))) in words
+    assert "At TINY, a turn is {} steps of training, at SMALL {}, and at MEDIUM and BASE a " \
+        "single one.".format(*(train[size]["times"] for size in ("TINY", "SMALL"))) in words
 
 
 def test_the_tables_of_attention_and_memory_are_those_of_the_record():
