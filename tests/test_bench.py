@@ -951,8 +951,8 @@ def test_who_leads_where_is_told_by_the_rule():
         cells = " | ".join(cell(numbers, "npt", "jax") for numbers in by.values())
         assert f"| {name} | {cells} |" in words
     assert f"lead over PyTorch at BASE, {ratios(one)[3]} for one sequence, we cannot explain. It " \
-        f"is not AVX-512, for held it is {ratios(one, 'npt-Haswell')[3]}. And JAX takes {ratios(one, 'jax')[3]} of " \
-        "PyTorch's time there" in words
+        f"is not AVX-512, for held it is {ratios(one, 'npt-Haswell')[3]}. And JAX takes " \
+        f"{ratios(one, 'jax')[3]} of PyTorch's time there" in words
     for level in (charts.LEVEL, charts.WIDE):
         assert leaders(one, to="jax", level=level) == ["jax"] * 3 + [""]
         assert leaders(batch, to="jax", level=level) == ["jax", "", "", "jax"]
