@@ -455,8 +455,8 @@ def test_what_falls_short_is_told_with_its_profile():
     calls = [1e3 * np.median(kinds["writing"]["calls"]) for kinds in PROFILE["found"].values()]
     assert ("JAX was ahead of us by {:.1f}, {:.1f} and {:.1f} ms at TINY, SMALL and MEDIUM. Our "
             "calls, [timed alone](measurements.md#where-our-time-goes), took {:.1f}, {:.1f} and "
-            "{:.1f} ms. So they can explain nearly all of it. (At BASE they take {:.0f} ms, but JAX is only "
-            "{:.0f} ahead").format(*behind[:3], *calls[:3], calls[3], behind[3]) in words
+            "{:.1f} ms. So they can explain nearly all of it. (At BASE they take {:.0f} ms, but "
+            "JAX is only {:.0f} ahead").format(*behind[:3], *calls[:3], calls[3], behind[3]) in words
     assert all(0.95 < share < 1.05 for share in np.divide(calls, behind)[:3])
     assert f"newer: calls are {rows['TINY'][3]} of it |" in words
     told = {}
