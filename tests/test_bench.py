@@ -456,7 +456,8 @@ def test_what_falls_short_is_told_with_its_profile():
     assert ("JAX was ahead of us by {:.1f}, {:.1f} and {:.1f} ms at TINY, SMALL and MEDIUM. Our "
             "calls, [timed alone](measurements.md#where-our-time-goes), took {:.1f}, {:.1f} and "
             "{:.1f} ms. So they can explain nearly all of it. (At BASE they take {:.0f} ms, but "
-            "JAX is only {:.0f} ahead").format(*behind[:3], *calls[:3], calls[3], behind[3]) in words
+            "JAX is only {:.0f} ahead").format(
+                *behind[:3], *calls[:3], calls[3], behind[3]) in words
     assert all(0.95 < share < 1.05 for share in np.divide(calls, behind)[:3])
     assert f"newer: calls are {rows['TINY'][3]} of it |" in words
     told = {}
@@ -478,7 +479,7 @@ def test_what_falls_short_is_told_with_its_profile():
     assert [f"{n}%" for n in re.findall(r"(\d+) %", shares)] == [
         rows["SMALL"][1], rows["SMALL"][3], rows["SMALL"][4],
         rows["BASE"][1], rows["BASE"][3], rows["BASE"][4], rows["TINY"][3]]
-    assert f"with the cache, {rows['SMALL'][6].replace('%', ' %')} of its time" in FAST
+    assert f"[{rows['SMALL'][6].replace('%', ' %')} of SMALL's writing](" in FAST
     after, before = (1e3 * np.median(GAINS["decoding"][when]) for when in ("after", "before"))
     calls = after * int(rows["SMALL"][6][:-1]) / 100
     assert f"Of {after:.1f} ms, that leaves {after - calls:.1f} for the numbers. Without the " \
@@ -649,7 +650,7 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     first = ratios(train)[0]
     cells = " | ".join(cell(by, "npt").split("<")[0] for by in train.values())
     assert f"| ratio | {cells} |" in FAST
-    assert "it took {}, {}, {} and {} of its time.".format(*ratios(train, "torch-keep")) in FAST
+    assert "It then took {}, {}, {} and {} of its time: it".format(*ratios(train, "torch-keep")) in FAST
     medium, base = ([f"{milliseconds(RECORD['products'][size], who):.0f}"
                      for who in ("torch", "npt")] for size in ("MEDIUM", "BASE"))
     assert "{} ms against our {} at MEDIUM, {} against {} at BASE.".format(*medium, *base) in FAST
