@@ -454,8 +454,8 @@ def test_what_falls_short_is_told_with_its_profile():
               for by in RECORD["decode"].values()]
     calls = [1e3 * np.median(kinds["writing"]["calls"]) for kinds in PROFILE["found"].values()]
     assert ("JAX was ahead of us by {:.1f}, {:.1f} and {:.1f} ms at TINY, SMALL and MEDIUM. Our "
-            "calls, [timed alone](measurements.md#where-our-time-goes), took {:.1f}, {:.1f} and "
-            "{:.1f} ms. So they can explain nearly all of it. (At BASE they take {:.0f} ms, but "
+            "calls, [timed in a run of their own](measurements.md#where-our-time-goes), took {:.1f}, "
+            "{:.1f} and {:.1f} ms. So they can explain nearly all of it. (At BASE they take {:.0f} ms, but "
             "JAX is only {:.0f} ahead").format(
                 *behind[:3], *calls[:3], calls[3], behind[3]) in words
     assert all(0.95 < share < 1.05 for share in np.divide(calls, behind)[:3])
@@ -650,7 +650,8 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
     first = ratios(train)[0]
     cells = " | ".join(cell(by, "npt").split("<")[0] for by in train.values())
     assert f"| ratio | {cells} |" in FAST
-    assert "It then took {}, {}, {} and {} of its time: it".format(*ratios(train, "torch-keep")) in FAST
+    assert "It then took {}, {}, {} and {} of its time: it gained nothing.".format(
+        *ratios(train, "torch-keep")) in FAST
     medium, base = ([f"{milliseconds(RECORD['products'][size], who):.0f}"
                      for who in ("torch", "npt")] for size in ("MEDIUM", "BASE"))
     assert "{} ms against our {} at MEDIUM, {} against {} at BASE.".format(*medium, *base) in FAST
@@ -741,7 +742,8 @@ def test_what_else_the_pages_say_of_the_race():
             yield f"| {name} | " + " | ".join(
                 f"{ms:,.0f}" if ms >= 1000 else f"{ms:.3g}" for ms in took) + " |\n"
 
-    assert "".join(line for told in raced for line in lines(*told)) + "\nSo for our library " \
+    assert "".join(line for told in raced for line in lines(*told)) + \
+        "\n(Each is the middle of nine times.)\n\nSo for our library " \
         "the answer is none of the three. In this table PyTorch is ahead of us nowhere." in words
     assert all(milliseconds(by, "npt") < milliseconds(by, "torch")
                for _, numbers in raced for by in numbers.values())
@@ -850,8 +852,9 @@ def test_the_verdict_says_what_was_measured():
     mib = [longest["bytes"][key] / 2**20 for key in ("npt", "torch", "textbook")]
     assert "at 4,096 positions we took {:,.0f} MiB, PyTorch {:,.0f}, and a textbook's way " \
         "{:,.0f}.".format(*mib) in attention
-    assert "ahead of PyTorch at 256 positions, level with it from there to 4,096.** (At 512 we " \
-        "led here, but not in [an earlier race](#again).)" in attention
+    assert "We lead at 256 positions, and at 512 in this race, but not in [an earlier one]" \
+        "(#again). From 1,024 to 4,096 we are level." in attention
+    assert leaders(EARLIER["attention"], level=charts.WIDE) == ["npt", "", "", "", ""]
 
 
 def test_an_earlier_race_is_told_beside_this_one():
@@ -915,8 +918,8 @@ def test_the_advice_is_what_was_measured():
     assert f"Without the line a step of SMALL took {bare} of PyTorch's time, with it {kept} |" \
         in advice
     assert "| a larger model to train, and a processor like this one (AMD's Zen 5) | take ours, " \
-        "or at BASE ours or JAX: they are level there |\n| the same, and [an older processor]" \
-        "(#older) (Zen 3) | take ours or PyTorch: they are level, and JAX leads neither |" in advice
+        "or at BASE ours or JAX: they are level there |\n| a larger model, and [an older " \
+        "processor](#older) (Zen 3) | take ours or PyTorch: they are level, and JAX leads neither |" in advice
     assert leaders(RECORD["train"], to="jax")[2:] == ["npt", ""]
     assert "jax" not in leaders(SECOND["train"], "jax")[2:]
     assert leaders(RECORD["train"])[2:] == ["npt", "npt"]
@@ -948,7 +951,7 @@ def test_who_leads_where_is_told_by_the_rule():
         "are level. JAX leads us for one sequence up to MEDIUM, and for a batch at TINY and " \
         "BASE." in words
     before = ratios({size: by["batch"] for size, by in EARLIER["decode"].items()})[0]
-    assert "(Our lead for a batch did not show in [the earlier race](#again). The one at BASE did" \
+    assert "(The lead at TINY did not show in [the earlier race](#again). The lead at BASE did" \
         in words
     assert leaders({"BASE": EARLIER["decode"]["BASE"]["one"]}, level=charts.WIDE) == ["npt"]
     assert f"| a batch written | {before}, " in words
@@ -1155,8 +1158,8 @@ def test_what_the_page_says_of_pytorchs_products_fits_the_races():
     rest = {size: [round(milliseconds(stored["train"][size], who))
                    - round(milliseconds(stored["products"][size], who))
                    for stored in (RECORD, SECOND) for who in ("npt", "torch")] for size in large}
-    assert "the rest of a step at BASE takes us {} ms, and PyTorch {}. So there PyTorch is twice " \
-        "as fast".format(*rest["BASE"][:2]) in words
+    assert "the rest at BASE takes us {} ms, and PyTorch {}. So there PyTorch is about twice as " \
+        "fast.".format(*rest["BASE"][:2]) in words
     assert "At BASE, that takes us twice PyTorch's time or more: {} ms against {}, on the " \
         "older processor {} against {}.".format(*rest["BASE"]) in words
     assert "At MEDIUM it is {} against {} here; there the difference is too unsure to tell.".format(
