@@ -454,9 +454,9 @@ def test_what_falls_short_is_told_with_its_profile():
               for by in RECORD["decode"].values()]
     calls = [1e3 * np.median(kinds["writing"]["calls"]) for kinds in PROFILE["found"].values()]
     assert ("JAX was ahead of us by {:.1f}, {:.1f} and {:.1f} ms at TINY, SMALL and MEDIUM. Our "
-            "calls, [timed in a run of their own](measurements.md#where-our-time-goes), took {:.1f}, "
-            "{:.1f} and {:.1f} ms. So they can explain nearly all of it. (At BASE they take {:.0f} ms, but "
-            "JAX is only {:.0f} ahead").format(
+            "calls, [timed in a run of their own](measurements.md#where-our-time-goes), took "
+            "{:.1f}, {:.1f} and {:.1f} ms. So they can explain nearly all of it. (At BASE they "
+            "take {:.0f} ms, but JAX is only {:.0f} ahead").format(
                 *behind[:3], *calls[:3], calls[3], behind[3]) in words
     assert all(0.95 < share < 1.05 for share in np.divide(calls, behind)[:3])
     assert f"newer: calls are {rows['TINY'][3]} of it |" in words
@@ -919,7 +919,8 @@ def test_the_advice_is_what_was_measured():
         in advice
     assert "| a larger model to train, and a processor like this one (AMD's Zen 5) | take ours, " \
         "or at BASE ours or JAX: they are level there |\n| a larger model, and [an older " \
-        "processor](#older) (Zen 3) | take ours or PyTorch: they are level, and JAX leads neither |" in advice
+        "processor](#older) (Zen 3) | take ours or PyTorch: they are level, and JAX leads " \
+        "neither |" in advice
     assert leaders(RECORD["train"], to="jax")[2:] == ["npt", ""]
     assert "jax" not in leaders(SECOND["train"], "jax")[2:]
     assert leaders(RECORD["train"])[2:] == ["npt", "npt"]
