@@ -32,3 +32,17 @@ def test_every_turn_is_timed_and_only_so_many_are_taken():
 
     seconds = seconds_of(turns, 4, runs=2)
     assert seconds.shape == (4,) and (0 < seconds).all() and len(taken) == 10
+
+
+def test_turns_that_warm_up_are_not_timed():
+    taken = []
+
+    def turns():
+        run = len(taken)
+        taken.append(0)
+        while True:
+            yield
+            taken[run] += 1
+
+    assert seconds_of(turns, 4, runs=2, warm=3).shape == (4,)
+    assert taken == [4, 3, 4, 3]

@@ -2,8 +2,10 @@
 
 import copy
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -54,13 +56,18 @@ def one_core() -> AbstractContextManager:
     return threadpool_limits(1)
 
 
-def seconds_of(turns: Callable[[], Iterator], n: int, runs: int = 3) -> Array:
-    """The seconds from yield to yield of a generator, n times, (n,): the best of several runs."""
+def seconds_of(turns: Callable[[], Iterator], n: int, runs: int = 3, warm: int = 0) -> Array:
+    """The seconds from yield to yield of a generator, n times, (n,): the best of several runs.
+
+    Before each run, another generator takes ``warm`` turns: after other work, the first are slower.
+    """
     best = np.full(n, np.inf)
     with one_core():
         for _ in range(runs):
             turn = turns()
             next(turn)                                         # up to the first yield: set-up
+            if warm:
+                deque(islice(turns(), 1 + warm), maxlen=0)
             for t in range(n):
                 begin = clock()
                 next(turn)
