@@ -146,7 +146,7 @@ def test_a_wrong_address_leads_back_to_the_book(at):
 def test_the_librarys_source_is_as_large_as_other_code(at):
     size = """() => parseFloat(getComputedStyle(
         document.querySelector('.cell_output .highlight-python pre')).fontSize)"""
-    assert at("06_encoder_block.html").evaluate(size) >= 13
+    assert at("02_attention.html").evaluate(size) >= 13
 
 
 def test_the_librarys_page_at_390_pixels(at):
