@@ -65,7 +65,8 @@ def _part(x: float, y: float, height: float, kind: str, new: bool) -> str:
         line, right = y + 41, x + WIDE - 15
     number = "" if new else numeral(right, line, int(chapter), False)
     if kind != "attention":
-        return panel(x, y, WIDE, height, new) + wording(x + 11, line, words, new) + number
+        lit = new and kind != "embed"        # there something was only taken away
+        return panel(x, y, WIDE, height, lit) + wording(x + 11, line, words, lit) + number
     inner = NEW["inside"] if new else OLD["inside"][0]
     return (panel(x, y, WIDE, height, False) + wording(x + 11, y + 15, words, False, SMALL)
             + panel(x + 8, y + 30, WIDE - 16, 22, new, 5)
