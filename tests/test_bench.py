@@ -470,8 +470,7 @@ def test_what_falls_short_is_told_with_its_profile():
                            f"{100 * step['flops'] / 1e6 / took / step['peak']['npt']:.0f}%"]
         assert "newer: {} of it is products, at {} of BLAS's best; older: {}, at {} |".format(
             *told[size]) in words
-    assert f"They took us {told['MEDIUM'][0]} and {told['BASE'][0]} of the time of our steps." \
-        in words
+    assert f"With us, they are {told['MEDIUM'][0]} and {told['BASE'][0]} of a step's time." in words
     for size in ("TINY", "SMALL", "MEDIUM"):
         assert re.search(rf"one sequence at {size}: [^|]*\| [\d.]+ \| \| calls are "
                          rf"{rows[size][6]} of it \|", words)
@@ -743,8 +742,9 @@ def test_what_else_the_pages_say_of_the_race():
                 f"{ms:,.0f}" if ms >= 1000 else f"{ms:.3g}" for ms in took) + " |\n"
 
     assert "".join(line for told in raced for line in lines(*told)) + \
-        "\n(Each is the middle of nine times. So the quotient of two is not quite the ratio that " \
-        "is told below.)\n\nSo for our library " \
+        "\n(Each is the middle of nine times. Below we tell the middle of nine *ratios* instead. " \
+        f"At TINY, where the times scatter most, that is {ratios(train)[0]}, and not 1.69 / 2.48 " \
+        "= 0.68.)\n\nSo for our library " \
         "the answer is none of the three. In this table PyTorch is ahead of us nowhere." in words
     assert all(milliseconds(by, "npt") < milliseconds(by, "torch")
                for _, numbers in raced for by in numbers.values())
@@ -802,7 +802,7 @@ def test_every_lead_of_the_race_is_bold_and_nothing_else():
     assert "at most 0.80 or at least 1.25, and if at least eight rounds of nine agree" in words
     assert "we ask for a larger gap: at most 0.70, or at least 1.30 (so we must be 1.43 times as " \
         "fast, PyTorch 1.30 times)." in words
-    assert "So there, knowing both, we ask for more: at most 0.70, or at least 1.30." in TOLD
+    assert "So there we ask for more: at most 0.70, or at least 1.30." in TOLD
     assert RECORD["machine"]["PyTorch"].startswith("2.13.") and "PyTorch (2.13) runs" in TOLD
     assert (charts.LEVEL, charts.WIDE) == ((0.8, 1.25), (0.7, 1.3))
     assert "Marks in the grey band are level, all others are leads." in words
@@ -998,7 +998,8 @@ def test_the_tables_of_attention_and_memory_are_those_of_the_record():
             + " | ".join(f"{by['bytes'][key] / 2**20:,.0f}" for key in ("npt", "torch", "textbook"))
             + " |" for n, by in by_n.items()]
     assert "\n".join(rows) in MEASURED
-    assert "By the rule (**bold**) we lead up to 512 positions, and nobody leads beyond. Held, " \
+    assert "By the rule (**bold**) we lead PyTorch up to 512 positions, and beyond neither of us " \
+        "leads. Held, " \
         "our leads are gone ({} and {}), so they are OpenBLAS's, too, and ".format(
             *ratios(by_n, "npt-Haswell")[:2]) + \
         "PyTorch leads us at 4,096." in words
@@ -1128,7 +1129,7 @@ def test_what_kept_memory_does_is_told_as_it_was():
 def test_what_the_page_says_of_pytorchs_products_fits_the_races():
     words, large = re.sub(r"\s+", " ", MEASURED), ("MEDIUM", "BASE")
     medium, base = ratios(RECORD["products"])[2:]
-    assert f"And ours took **{medium}** of PyTorch's time at MEDIUM, and **{base}** at BASE." \
+    assert f"And they took us **{medium}** of PyTorch's time at MEDIUM, and **{base}** at BASE." \
         in words
     held = ratios(RECORD["products"], "npt-Haswell")[2:]
     steps = ratios(RECORD["train"], "npt-Haswell")
@@ -1162,7 +1163,7 @@ def test_what_the_page_says_of_pytorchs_products_fits_the_races():
                    for stored in (RECORD, SECOND) for who in ("npt", "torch")] for size in large}
     assert "The rest takes us {} ms at MEDIUM and {} at BASE, and PyTorch {} and {}.".format(
         *(rest[size][who] for who in (0, 1) for size in large)) in words
-    assert all(rest[size][0] > 2 * rest[size][1] for size in large)     # "at least twice"
+    assert all(1.9 < rest[size][0] / rest[size][1] < 2.2 for size in large)   # "about twice"
     assert "At BASE, that takes us twice PyTorch's time or more: {} ms against {}, on the " \
         "older processor {} against {}.".format(*rest["BASE"]) in words
     assert "At MEDIUM it is {} against {} here; there the difference is too unsure to tell.".format(
