@@ -36,7 +36,7 @@ GATED = 341                          # hidden units, so that three matrices weig
 SIZES: dict[str, Any] = dict(d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.0,
                              max_len=LENGTH + 1)
 PARTS: dict[str, dict[str, Any]] = {                    # chapter 11's model with other positions
-    "begun large": {},                                 # at random, as large as the words' vectors
+    "learned": {},                                     # at random, as large as the words' vectors
     "begun half as large": {"begin": "half"},          # GPT-2's own
     "begun at 0": {"begin": "zeros"},                  # chapter 11's
     "begun as waves": {"begin": "waves"},              # chapter 5's, as large as the words' vectors
