@@ -101,6 +101,16 @@ def test_the_list_of_papers_is_the_bibliography():
     assert not re.search(r"[{}\\]", page)                     # nothing of TeX is left
 
 
+def test_every_paper_is_pointed_to():
+    """As the page says: from a notebook by its address, from a page or a docstring by its key."""
+    folder = style.ROOT / "book"
+    told = [p.read_text("utf8") for p in (
+        *folder.rglob("*.ipynb"), *(style.ROOT / "npt_lib").rglob("*.py"),
+        *(p for p in folder.glob("*.md") if p.name != "references.md"))]
+    assert not [key for key, where in links.papers().items()
+                if not any(f"references.md#{key}" in text or where in text for text in told)]
+
+
 def test_every_term_that_is_linked_to_is_in_the_glossary():
     page = (style.ROOT / "book" / "glossary.md").read_text("utf8")
     terms = re.findall(r'^<a id="term-(.+)"></a>\n\*\*(.+)\*\*:\n\S', page, re.M)
