@@ -3,7 +3,7 @@
 A notebook's stub, ``check("2.1", shape)``, prints *to do*. On the page that output has no use. The
 stub of a prediction becomes a field with a button: ``answers.js`` says what `check` would say.
 What it says is locked with the answer that it belongs to, so that no hint stands in the source.
-Under other stubs stands where the exercise can be written and checked.
+Under the first of the other stubs stands where they are written and checked.
 """
 
 import base64
@@ -114,20 +114,22 @@ def field(exercise: Exercise) -> str:
             '<div role="status"></div></form>')
 
 
-def where(app, docname: str) -> str:
+def where(app, docname: str, several: bool) -> str:
     """Where code is written and checked: two links, or the archive and two commands."""
+    what = "Write and check " + ("this and the next in the notebook" if several
+                                 else "it in the notebook")
     options = app.config.html_theme_options
     url = (options.get("repository_url") or "").rstrip("/")
     name = f"{docname}.ipynb"
     if "github.com/" in url:
         slug, branch = url.split("github.com/")[1], options.get("repository_branch", "main")
-        return ('<p class="npt-where">Write and check it in the notebook: '
+        return (f'<p class="npt-where">{what}: '
                 f'<a href="https://colab.research.google.com/github/{slug}/blob/{branch}/{name}">'
                 f'open it in Colab</a> or <a href="https://mybinder.org/v2/gh/{slug}/{branch}'
                 f'?urlpath=lab/tree/{name}">in Binder</a>.</p>')
     up = "../" * app.builder.get_target_uri(docname).count("/")
     more = " -r requirements-beyond.txt" if Path(docname).name[:2] in MORE else ""
-    return ('<details class="npt-where"><summary>Write and check it in the notebook</summary>'
+    return (f'<details class="npt-where"><summary>{what}</summary>'
             f'<p>Download <a href="{up}notebooks.zip">the notebooks</a>, unpack them, and in '
             f"their folder run:</p><pre>pip install -r requirements.txt{more}\n"
             f"jupyter lab {name}</pre></details>")
@@ -139,20 +141,28 @@ class Answers(SphinxTransform):
     default_priority = 850
 
     def apply(self, **kwargs):
-        for cell in list(self.document.findall(nodes.container)):
+        written = []
+        for exercise, cell, out in list(self.stubs()):
+            if exercise.cases:
+                written.append(out)
+            else:
+                cell.replace_self(nodes.raw("", field(exercise), format="html"))
+        for out in written[1:]:
+            out.parent.remove(out)
+        if written:
+            said = where(self.app, self.env.docname, several=len(written) > 1)
+            written[0].replace_self(nodes.raw("", said, format="html"))
+
+    def stubs(self) -> Iterator[tuple[Exercise, nodes.Element, nodes.Element]]:
+        """Each exercise that is still to do, with its cell and the output that says so."""
+        for cell in self.document.findall(nodes.container):
             if cell.get("nb_element") != "cell_code":
                 continue
             given, out = (next((c for c in cell.children if c.get("nb_element") == kind), None)
                           for kind in ("cell_code_source", "cell_code_output"))
             found = STUB.search(given.astext()) if given and out else None
             if found and ": to do." in out.astext():
-                self.replace(find(found[1]), cell, out)
-
-    def replace(self, exercise: Exercise, cell, out) -> None:
-        if exercise.cases:
-            out.replace_self(nodes.raw("", where(self.app, self.env.docname), format="html"))
-        else:
-            cell.replace_self(nodes.raw("", field(exercise), format="html"))
+                yield find(found[1]), cell, out
 
 
 def script(app, pagename, templatename, context, doctree):
