@@ -633,3 +633,29 @@ def test_a_small_case_with_a_wrong_gradient_shows_the_dy_that_it_got():
     assert text.endswith("\n  dy = [[ 0.1257, -0.1321]]\n  x = [[1., 2.]]")
     text = square.judge(lambda x: (x, lambda dy: x * dy)).text
     assert "y: 1 of 2 values differ." in text and "dy =" not in text
+
+
+@pytest.mark.parametrize("numbers,scale,status", [
+    (np.int8, np.float64, "correct"), (np.int8, np.float32, "correct"),
+    (np.int64, np.float64, "not yet"), (np.uint8, np.float64, "not yet"),
+    (np.float32, np.float64, "not yet"), (np.float64, np.float64, "not yet"),
+])
+def test_bytes_are_asked_for_and_the_width_of_their_scales_is_free(numbers, scale, status):
+    def to_int8(W):
+        largest = np.abs(W).max(axis=0)
+        return np.rint(127 * W / largest).astype(numbers), (largest / 127).astype(scale)
+
+    verdict = judge("14.5", to_int8)
+    assert verdict.status == status
+    told = KNOWN + "the numbers are still floats." in verdict.text
+    assert told == (numbers().dtype.kind == "f")
+
+
+def test_a_mistake_in_one_results_dtype_is_not_seen_in_another_result():
+    def halves(x):
+        return x.astype(np.float32), x / 2
+
+    both = code("1.7", "Return x as float32, and its half.", halves, [(X,)], [
+        Mistake("the first is float64", lambda x: (x, x / 2), "Which dtype has x?")])
+    assert KNOWN in both.judge(lambda x: (x, x / 2)).text
+    assert KNOWN not in both.judge(lambda x: (x.astype(np.float32), np.float32(x / 2))).text

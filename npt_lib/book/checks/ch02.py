@@ -181,9 +181,9 @@ EXERCISES = [
     ),
     mend(
         "2.4",
-        "Mend window_mask(ids, width): boolean, (B, 1, T, S), True where a word may attend to "
-        "itself and the width - 1 words before it, but never to padding (id 0), wherever it "
-        "stands.",
+        "Mend window_mask(ids, width): boolean, (B, 1, T, S), True where a position may "
+        "attend to itself and the width - 1 positions before it, but never to padding (id 0), "
+        "wherever it stands.",
         lambda ids, width: window(forwards, ids, width, for_queries),
         window_mask,
         cases=[(np.array([[0, 5, 6, 7]]), 2), (ids, 3), (ids, 2), (ids[:2, :5], 4)],

@@ -153,7 +153,7 @@ EXERCISES = [
             Mistake("an axis of its own for the beams", (3, 4, 11),
                     "Does the model know which of its rows belong to the same source?"),
             Mistake("an axis for the one token", (12, 1, 11),
-                    "step takes one id for each row. How many axes has an array of such ids?"),
+                    "cached_step ends with [:, 0]. What does that take away?"),
         ],
     ),
     code(

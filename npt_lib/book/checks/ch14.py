@@ -73,6 +73,18 @@ def to_int8(W):
     return np.rint(W / scale).astype(np.int8), scale
 
 
+def with_dtype(answer, W):
+    """The answer, with the width of its whole numbers as a result; that of the scales is free."""
+    result = answer(W)
+    if result is None or result is ...:
+        return result
+    if not (isinstance(result, tuple | list) and len(result) == 2):
+        raise ValueError("two results expected, the numbers and the scales")
+    numbers, scale = result
+    dtype = np.asarray(numbers).dtype
+    return numbers, np.asarray(scale, np.float64), dtype.name if dtype.kind in "iu" else "no width"
+
+
 def one_for_all(W):
     scale = np.full(W.shape[1], np.abs(W).max() / 127)
     return np.rint(W / scale).astype(np.int8), scale
@@ -188,6 +200,8 @@ EXERCISES = [
         to_int8,
         cases=[(np.array([[1.27, 10.0], [-0.5, -12.7]]),), (np.array([[-2.54], [0.3], [1.0]]),),
                (rng.standard_normal((4, 3)),)],
+        outputs=("numbers", "scale", "dtype of numbers"),
+        call=with_dtype,
         mistakes=[
             Mistake("one scale for the whole matrix", one_for_all,
                     "Take the column with the smallest numbers. How many of the 127 steps does "

@@ -204,18 +204,20 @@ def _recognised(exercise: Exercise, answer: Any, got: list[Outcome],
 
 
 def _agree(got: Outcome, mistake: Outcome, expected: Outcome, tol: float | None) -> bool:
-    """Alike in results and in failure; in dtype where that alone is what is wrong."""
+    """Alike in results and in failure; where a dtype alone is wrong, it is that of one result."""
     return (
         type(got.error) is type(mistake.error)
         and got.changed == mistake.changed
         and got.results.keys() == mistake.results.keys()
         and all(same(got.results[name], value, tol) for name, value in mistake.results.items())
-        and _only_dtype(got, expected, tol) == _only_dtype(mistake, expected, tol)
+        and _wrong_dtype(got, expected, tol) == _wrong_dtype(mistake, expected, tol)
     )
 
 
-def _only_dtype(outcome: Outcome, expected: Outcome, tol: float | None) -> bool:
-    return "but dtype" in describe(outcome, expected, tol)
+def _wrong_dtype(outcome: Outcome, expected: Outcome, tol: float | None) -> str:
+    """Which result is wrong in its dtype alone, and what was expected; empty if none is."""
+    said = describe(outcome, expected, tol)
+    return said.partition(", got")[0] if "but dtype" in said else ""
 
 
 def judge_value(exercise: Exercise, answer: Any) -> Verdict:
