@@ -19,10 +19,10 @@ from benchmarks.race import SETTLE
 from benchmarks.with_npt import Job, model_of, written
 from benchmarks.work import Array
 from npt_lib.dot_product_attention import attention_at_once
-from npt_lib.layers import softmax_in_place
+from npt_lib.layers import row_sum, softmax_in_place
 from npt_lib.long_attention import attention_in_tiles
 from npt_lib.norm import centred, row_mean
-from npt_lib.optim import STRETCH
+from npt_lib.optim import STRETCH, flat, set_values, stretches
 from npt_lib.tasks import number_words
 
 SIZE = work.SIZES["SMALL"]
@@ -77,6 +77,29 @@ def short_softmax() -> Pair:
     return lambda: softmax_over_itself(scores), lambda: [softmax_in_place(scores.copy())]
 
 
+def softmax_by_parts(shifted: bool, total: Callable[[Array], Array]) -> Pair:
+    """One of short_softmax's two changes alone: the step that is left out, or how it adds up."""
+    scores = normal(SIZE.batch, SIZE.n_heads, SIZE.n_tgt, SIZE.n_src)
+
+    def old() -> list[Array]:
+        w = scores - scores.max(axis=-1, keepdims=True)
+        np.exp(w, out=w)
+        w /= total(w)
+        return [w]
+
+    def summed_by_blas() -> list[Array]:
+        w = scores - scores.max(axis=-1, keepdims=True)
+        np.exp(w, out=w)
+        w /= row_sum(w)
+        return [w]
+
+    return old, summed_by_blas if shifted else lambda: [softmax_in_place(scores.copy())]
+
+
+def np_sum(x: Array) -> Array:
+    return x.sum(axis=-1, keepdims=True)
+
+
 def bias_gradient() -> Pair:
     dy = normal(ROWS, F)
     return lambda: [dy.sum(axis=0)], lambda: [np.ones(ROWS, dy.dtype) @ dy]
@@ -94,6 +117,22 @@ def layer_norm() -> Pair:
         return [n * gain + bias, dx / std, (dy * n).sum(axis=0), dy.sum(axis=0)]
 
     return textbook, lambda: way_and_back(layer, x, dy)
+
+
+def norm_means() -> Pair:
+    """A layer norm whose four means are NumPy's, or products: that alone is changed."""
+    x, dy, eps = normal(ROWS, D), 2 - normal(ROWS, D), 1e-5
+    gain, bias = 2 - normal(D), normal(D)
+
+    def norm(mean: Callable[[Array], Array]) -> list[Array]:
+        n = x - mean(x)
+        std = np.sqrt(mean(n * n) + eps)
+        n = n / std
+        dn = dy * gain
+        dx = (dn - mean(dn) - n * mean(dn * n)) / std
+        return [n * gain + bias, dx, (dy * n).sum(axis=0), dy.sum(axis=0)]
+
+    return lambda: norm(lambda a: a.mean(axis=-1, keepdims=True)), lambda: norm(row_mean)
 
 
 def relu_backward() -> Pair:
@@ -167,31 +206,70 @@ def tiles(n: int) -> Pair:
     return lambda: by(attention_at_once), lambda: by(attention_in_tiles)
 
 
-def adam_by_itself() -> Pair:
-    """The parameters of SMALL: each by the formulas of chapter 10, or all as npt.Adam has them."""
-    old, new = ([*model_of(SIZE).parameters().values()] for _ in range(2))
-    grads = [2 - normal(*p.shape) for p in new]
-    for p, grad in zip(new, grads, strict=True):
-        p.grad = grad
-    adam, n_steps = npt.Adam(new, work.LR, work.BETAS, work.EPS), 0
-    means, squares = ([np.zeros_like(p.value) for p in old] for _ in range(2))
+def small_parameters() -> list[npt.Parameter]:
+    """Those of SMALL, each with a gradient."""
+    found = [*model_of(SIZE).parameters().values()]
+    for p in found:
+        p.grad = 2 - normal(*p.shape)
+    return found
+
+
+def textbook_adam() -> Run:
+    """A step by the formulas of chapter 10, for each parameter of SMALL."""
+    ps, n_steps = small_parameters(), 0
+    means, squares = ([np.zeros_like(p.value) for p in ps] for _ in range(2))
     b1, b2 = work.BETAS
 
-    def textbook() -> list[Array]:
+    def step() -> list[Array]:
         nonlocal n_steps
         n_steps += 1
-        for i, (p, grad) in enumerate(zip(old, grads, strict=True)):
+        for i, p in enumerate(ps):
+            grad: Array = p.grad                        # type: ignore[assignment]
             means[i] = b1 * means[i] + (1 - b1) * grad
             squares[i] = b2 * squares[i] + (1 - b2) * grad**2
             mean, square = means[i] / (1 - b1**n_steps), squares[i] / (1 - b2**n_steps)
             p.value = p.value - work.LR * mean / (np.sqrt(square) + work.EPS)
-        return [p.value for p in old]
+        return [p.value for p in ps]
 
-    def library() -> list[Array]:
+    return step
+
+
+def joined_adam() -> Run:
+    """The same formulas, for the rows that npt.Adam makes of neighbours."""
+    ps, n_steps = small_parameters(), 0
+    rows = [some for _, some in stretches(ps)]
+    means, squares = ([np.zeros_like(flat(p.value for p in some)) for some in rows]
+                      for _ in range(2))
+    b1, b2 = work.BETAS
+
+    def step() -> list[Array]:
+        nonlocal n_steps
+        n_steps += 1
+        for i, some in enumerate(rows):
+            grad = flat(p.grad for p in some)           # type: ignore[misc]
+            means[i] = b1 * means[i] + (1 - b1) * grad
+            squares[i] = b2 * squares[i] + (1 - b2) * grad**2
+            mean, square = means[i] / (1 - b1**n_steps), squares[i] / (1 - b2**n_steps)
+            change = work.LR * mean / (np.sqrt(square) + work.EPS)
+            set_values(some, flat(p.value for p in some) - change)
+        return [p.value for p in ps]
+
+    return step
+
+
+def library_adam() -> Run:
+    ps = small_parameters()
+    adam = npt.Adam(ps, work.LR, work.BETAS, work.EPS)
+
+    def step() -> list[Array]:
         adam.step()
-        return [p.value for p in new]
+        return [p.value for p in ps]
 
-    return textbook, library
+    return step
+
+
+def pair(one: Callable[[], Run], other: Callable[[], Run]) -> Pair:
+    return one(), other()
 
 
 def padding() -> Pair:
@@ -308,7 +386,12 @@ FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
     "dropout": ("float64 uniforms", "npt_lib.Dropout", dropout),
     "softmax": ("a new array each line", "in place", large_softmax),
     "softmax of short rows": ("the largest of each row, np.sum", "npt_lib's", short_softmax),
+    "softmax of short rows, the step": ("always", "only where exp could overflow",
+                                        partial(softmax_by_parts, False, row_sum)),
+    "softmax of short rows, the sum": ("np.sum", "w @ ones",
+                                       partial(softmax_by_parts, True, np_sum)),
     "bias gradient": ("dy.sum(axis=0)", "ones @ dy", bias_gradient),
+    "layer norm, its means": ("np.mean", "x @ ones", norm_means),
     "layer norm": ("mean and var", "npt_lib.LayerNorm", layer_norm),
     "ReLU backward": ("np.where(y > 0, dy, 0)", "dy * (y > 0)", relu_backward),
     "np.where": ("signs at random", "signs in order", sorted_signs),
@@ -316,7 +399,8 @@ FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
                                                 partial(embedding_gradient, 8000)),
     "embedding gradient, vocabulary of 32": ("np.add.at by rows", "npt_lib.Embedding",
                                              partial(embedding_gradient, 32)),
-    "Adam": ("one parameter at a time", "npt_lib.Adam", adam_by_itself),
+    "Adam": ("one parameter at a time", "npt_lib.Adam", partial(pair, textbook_adam, library_adam)),
+    "Adam, its rows": ("67 arrays", "four rows", partial(pair, textbook_adam, joined_adam)),
     "Adam, its bias": ("both means divided", "one number", partial(adams, DividedAdam, npt.Adam)),
     "Adam, in place": ("npt_lib.Adam", "values changed in place",
                        partial(adams, npt.Adam, AdamInPlace)),
