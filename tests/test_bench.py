@@ -359,6 +359,12 @@ def test_the_gains_that_the_page_tells_are_those_of_the_record():
         assert re.findall(r"\*\*(\d+\.\d) times\*\*", words) == [f"{gain(GAINS[name]):.1f}"], name
         assert alt == charts.pair(GAINS[name]).alt
         assert file == f"figures/{charts.file_of(GAINS[name])}"
+    for name, sentence in (
+            ("softmax of short rows, the step", "by itself, it makes softmax {} times as fast."),
+            ("softmax of short rows, the sum", "the product alone makes {}: by our rule, level."),
+            ("layer norm, its means", "With such products alone, it is {} times as fast,"),
+            ("Adam, its rows", "The rows alone make a step of Adam {} times as fast.")):
+        assert sentence.format(f"{gain(GAINS[name]):.1f}") in FAST, name
     joined = gain(GAINS["queries, keys, values"])
     assert f"of three, is {joined:.2f} times as fast: level." in FAST
     asked = ("ReLU backward", EMBEDDING, "softmax of short rows", "precision of Linear",
@@ -527,7 +533,7 @@ def test_the_times_of_forms_are_those_of_the_record():
         for n in ("1,280", "2,048", "4,096") for form in (GAINS[f"attention, {n} positions"],)]
     level = ("attention, 1,280 positions", "attention, 2,048 positions",
              "attention, 4,096 positions", "scale of attention", "queries, keys, values",
-             "Adam, in place", "Adam, its bias", "padding")
+             "Adam, in place", "Adam, its bias", "padding", "softmax of short rows, the sum")
     for name, form in GAINS.items():
         assert verdict(form["before"], form["after"]) == (
             0 if name in level else -1 if "way back" in name else 1), name
