@@ -81,10 +81,14 @@ def written(model: npt.Transformer, src: Array) -> Array:
 
 
 def attend(n: int, variant: str = "") -> Job:
-    """Attention over n positions, forwards and backwards; the squares of all, summed."""
+    """Attention over n positions, forwards and backwards; the squares of all, summed.
+
+    Freed memory is kept, as train has it; bare: it is not.
+    """
     inputs = work.attention_inputs(n)
     both = textbook_attention if variant == "textbook" else attention
-    np.empty(31 << 20, np.uint8)            # freed memory is kept from now on, as train has it
+    if variant != "bare":
+        np.empty(31 << 20, np.uint8)
     return lambda times: [[float(np.vdot(x, x)) for x in both(*inputs)] for _ in range(times)][-1]
 
 

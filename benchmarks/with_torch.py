@@ -84,8 +84,10 @@ def decode(size: Size, weights: str, n_rows: int) -> Job:
     return lambda n: [write().tolist() for _ in range(n)][-1]
 
 
-def attend(n: int) -> Job:
+def attend(n: int, variant: str = "") -> Job:
     """Attention over n positions, forwards and backwards; the squares of all, summed."""
+    if variant == "keep":
+        keep_memory()
     *inputs, dy = torch.from_numpy(work.attention_inputs(n)).unbind(0)
     leaves = [x.requires_grad_() for x in inputs]
 

@@ -66,7 +66,7 @@ def model_arrays(model: Module, tokenizers: tuple[Tokenizer, ...] = ()) -> dict[
     """All that a file holds of a model, once it is sure that load can read it."""
     about, state = check_model(model), model.state_dict()
     check_numbers(state)
-    _check_rebuilt(model, build_model(about, _size(state)))
+    check_rebuilt(model, build_model(about, _size(state)))
     return {
         "about": np.array(json.dumps(about)),
         "tokenizers": np.array(json.dumps(described_tokenizers(tokenizers))),
@@ -219,7 +219,7 @@ def _load_parameters(model: Any, state: Mapping[str, Array]) -> None:
     check_numbers(state)
 
 
-def _check_rebuilt(model: Module, again: Module) -> None:
+def check_rebuilt(model: Module, again: Module) -> None:
     """The first difference that load would make, as a ValueError."""
     kind = type(model).__name__
     for path, mine, anew in _differences(kind, model, again, {}):
@@ -232,7 +232,7 @@ def _differences(path: str, x: Any, y: Any, seen: dict[Any, str]) -> Iterator[tu
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     if type(x) is not type(y):
         yield path, type(x).__name__, type(y).__name__
-    elif isinstance(x, Parameter | Module) and seen.get(id(x)) != seen.get(id(y)):
+    elif (is_weight(x) or isinstance(x, Module)) and seen.get(id(x)) != seen.get(id(y)):
         yield path, seen.get(id(x), "its own"), seen.get(id(y), "its own")
     elif (id(x), id(y)) not in seen:
         inside = _inside(x)
@@ -250,13 +250,18 @@ def _differences(path: str, x: Any, y: Any, seen: dict[Any, str]) -> Iterator[tu
                 yield here, *(words if name in inside else words[::-1])
 
 
+def is_weight(x: Any) -> bool:
+    """A Parameter, or what stands in its place in a model that only writes."""
+    return isinstance(x, Parameter) or hasattr(x, "add_grad")
+
+
 def _inside(x: Any) -> dict[Any, Any] | None:
     """What a container or an object holds, by name; None of a plain value."""
     if isinstance(x, list | tuple):
         return dict(enumerate(x))
     if isinstance(x, dict):
         return x
-    if isinstance(x, Parameter):
+    if is_weight(x):
         return {"shape": x.shape}
     if isinstance(x, partial):
         return {"func": x.func, "args": x.args, "keywords": x.keywords}
@@ -356,6 +361,8 @@ def group(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
 
 def write_arrays(path: PathLike, arrays: Mapping[str, Array]) -> None:
     """An .npz file of ours, whole or not at all."""
+    if wrong := [name for name in arrays if name.endswith(".npy")]:
+        raise ValueError(f"no name may end in .npy, which .npz files leave out: got {wrong[0]}.")
     with written_whole(path) as file:
         np.savez(file, format=np.array(FORMAT), **dict(arrays))    # type: ignore[arg-type]
 
@@ -363,6 +370,7 @@ def write_arrays(path: PathLike, arrays: Mapping[str, Array]) -> None:
 @contextmanager
 def written_whole(path: PathLike) -> Iterator[BinaryIO]:
     """A file to write to: all or nothing, an interruption leaves the old one as it was."""
+    path = os.path.realpath(check_path(path))               # where a link leads
     with beside(path) as folder:
         temporary = folder / "whole"
         with open(temporary, "wb") as file:

@@ -6,7 +6,14 @@ import numpy as np
 
 from npt_lib.layers import normal, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
-from npt_lib.require import check_count, check_flag, check_ids, check_length, check_width
+from npt_lib.require import (
+    check_count,
+    check_dy,
+    check_flag,
+    check_ids,
+    check_length,
+    check_width,
+)
 
 
 class Embedding(Module):
@@ -27,6 +34,7 @@ class Embedding(Module):
         rows = check_ids("token", ids, V)
 
         def backward(dy: Array) -> None:
+            check_dy("Embedding", dy, (*rows.shape, D))
             dtable = np.zeros(table.shape, table.dtype)
             flat = rows.reshape(-1, 1).astype(np.intp) * D + np.arange(D)      # flat indices
             np.add.at(dtable.reshape(-1), flat.ravel(), dy.ravel())       # a repeated id adds up
@@ -61,6 +69,7 @@ class Unembedding(Module):
             y += self.b.value
 
         def backward(dy: Array) -> Array:
+            check_dy("Unembedding", dy, (*x.shape[:-1], V))
             dys = dy.reshape(-1, V)
             self.table.add_grad(dys.T @ rows)
             if self.b:
@@ -112,6 +121,7 @@ class LearnedPositions(Module):
         stop = check_places("LearnedPositions", x, start, table)
 
         def backward(dy: Array) -> Array:
+            check_dy("LearnedPositions", dy, x.shape)
             dtable = np.zeros_like(table)
             dtable[start:stop] = dy.sum(axis=tuple(range(dy.ndim - 2)))
             self.table.add_grad(dtable)

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from npt_lib.byte_pairs import FIRST, N_BYTES, BytePairTokenizer
-from npt_lib.checkpoint import PathLike, written_whole
+from npt_lib.checkpoint import PathLike, check_numbers, check_rebuilt, written_whole
 from npt_lib.gpt import GPT, GPT_2, GPTConfig, gpt_config
 from npt_lib.module import Array
 from npt_lib.require import check_path, check_rows, described
@@ -48,20 +48,26 @@ def load_gpt2(folder: PathLike) -> GPT:
     sizes = {"vocab_size", "n_embd", "n_head", "n_layer", "n_positions"}
     if missing := sizes - set(said):
         raise ValueError(f"{CONFIG} must say {', '.join(sorted(missing))}.")
+    eos = said.get("eos_token_id", said["vocab_size"] - 1)
+    bos = said.get("bos_token_id", eos)
     config = gpt_config(
         said["vocab_size"], d_model=said["n_embd"], n_heads=said["n_head"],
         d_ff=said.get("n_inner") or 4 * said["n_embd"], n_layers=said["n_layer"],
         max_len=said["n_positions"], dropout=said.get("resid_pdrop", 0.1),
-        pad_id=None, bos_id=None, eos_id=said.get("eos_token_id", said["vocab_size"] - 1))
+        pad_id=said.get("pad_token_id"), bos_id=None if bos == eos else bos, eos_id=eos)
     model = GPT(config, np.random.default_rng(0))
-    model.load_state_dict(as_ours(read_tensors(folder), set(model.parameters())))
+    state = as_ours(read_tensors(folder), set(model.parameters()))
+    model.load_state_dict(state)
+    check_numbers(state)
     return model
 
 
 def save_gpt2(folder: PathLike, model: GPT, tokenizer: "GPT2Tokenizer | None" = None) -> None:
     """Write a GPT, and its tokenizer, as the files that others read; each whole or not at all."""
     check_gpt2("save_gpt2", model)
-    c = model.config
+    c, state = model.config, model.state_dict()
+    check_numbers(state)
+    check_rebuilt(model, GPT(c, np.random.default_rng(0)))
     if tokenizer is not None:
         check_gpt2_tokenizer(tokenizer, c.n_tgt_vocab)
     said = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
@@ -69,10 +75,11 @@ def save_gpt2(folder: PathLike, model: GPT, tokenizer: "GPT2Tokenizer | None" = 
             "n_layer": c.n_layers, "n_positions": c.max_len, "n_inner": c.d_ff,
             "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
             "resid_pdrop": c.dropout, "embd_pdrop": c.dropout, "attn_pdrop": c.dropout,
-            "bos_token_id": c.eos_id, "eos_token_id": c.eos_id, "tie_word_embeddings": True}
+            "bos_token_id": c.eos_id if c.bos_id is None else c.bos_id, "eos_token_id": c.eos_id,
+            "pad_token_id": c.pad_id, "tie_word_embeddings": True}
     there = check_path(folder)
     there.mkdir(parents=True, exist_ok=True)
-    tensors = {their_name(name): value for name, value in model.state_dict().items()}
+    tensors = {their_name(name): value for name, value in state.items()}
     write(there / WEIGHTS, needs_safetensors().numpy.save(tensors, {"format": "pt"}))
     write(there / CONFIG, json.dumps(said, indent=2).encode())
     if tokenizer is not None:
@@ -144,8 +151,11 @@ class GPT2Tokenizer(Tokenizer):
             if a not in ours or b not in ours or a + b not in self.vocabulary:
                 raise ValueError(f"merge {n + 1} of {MERGES}, {a!r} {b!r}, must join two known "
                                  f"tokens to one of {VOCABULARY}.")
+            if a + b in ours:
+                raise ValueError(f"merge {n + 1} of {MERGES}, {a!r} {b!r}, must make a new token, "
+                                 f"got {a + b!r} again.")
             joined.append((ours[a], ours[b]))
-            ours.setdefault(a + b, FIRST + N_BYTES + n)
+            ours[a + b] = FIRST + N_BYTES + n
         rest = set(self.vocabulary) - set(ours)
         if not set(ours) <= set(self.vocabulary) or rest != {END}:
             raise ValueError(f"{VOCABULARY} must hold all {N_BYTES} bytes, what {MERGES} joins, "
@@ -190,6 +200,10 @@ class GPT2Tokenizer(Tokenizer):
         return [self.tokens[i] for i in self.encode(text)]
 
     def ids_of(self, text: str) -> list[int]:
+        try:
+            text.encode("utf8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"a text must be Unicode that UTF-8 can hold: {error}.") from None
         return [self._to_theirs[i] for i in self._inner.ids_of(text)]
 
     def text_of(self, ids: list[int]) -> str:

@@ -12,6 +12,7 @@ from npt_lib.checkpoint import (
     build_model,
     check_model,
     check_numbers,
+    check_rebuilt,
     described_tokenizers,
     group,
     parse_json,
@@ -114,6 +115,8 @@ def save_quantized(path: PathLike, model: Module, *tokenizers: Tokenizer) -> Non
                          "int8 weights.")
     floats = model.state_dict()
     check_numbers(floats)
+    size = sum(x.size for x in [*floats.values(), *(w.numbers for w in weights.values())])
+    check_rebuilt(model, quantize(build_model(about, size)))
     write_arrays(path, {
         "about": np.array(json.dumps(about)),
         "tokenizers": np.array(json.dumps(described_tokenizers(tokenizers))),

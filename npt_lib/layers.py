@@ -8,6 +8,7 @@ from npt_lib.module import Array, Backward, Module, Parameter, Rng
 from npt_lib.require import (
     FLOATS,
     check_count,
+    check_dy,
     check_flag,
     check_floats,
     check_mask,
@@ -99,6 +100,7 @@ class Linear(Module):
             y += self.b.value
 
         def backward(dy: Array) -> Array:
+            check_dy("Linear", dy, (*x.shape[:-1], W.shape[1]))
             dys = dy.reshape(-1, W.shape[1])              # (N, d_out)
             self.W.add_grad(rows.T @ dys)
             if self.b:

@@ -25,6 +25,7 @@ from npt_lib.require import (
     check_axes,
     check_callable,
     check_count,
+    check_dy,
     check_flag,
     check_floats,
     check_has,
@@ -57,6 +58,7 @@ class RMSNorm(Module):
         n = x / rms
 
         def backward(dy: Array) -> Array:
+            check_dy("RMSNorm", dy, n.shape)
             self.gain.add_grad(sum_rows((dy * n).reshape(-1, D)))
             dx = dy * gain
             dx -= n * row_mean(dx, n)
@@ -315,8 +317,9 @@ class ModernConfig(GPTConfig):
     """A GPT whose parts can be exchanged for those of today, one at a time.
 
     norm: "layer" or "rms". positions: also "rotary", "relative" or "none". gated: a gate in the
-    feed-forward network, SwiGLU. n_kv_heads: heads of keys and values, n_heads if None. bias: of
-    the linear layers. ``modern_config`` and ``llama_config`` make one.
+    feed-forward network, SwiGLU, where activation does not count. n_kv_heads: heads of keys and
+    values, n_heads if None. bias: of the linear layers. ``modern_config`` and ``llama_config``
+    make one.
     """
 
     norm: str = "layer"

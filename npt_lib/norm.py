@@ -8,6 +8,7 @@ from npt_lib.layers import row_sum, sum_rows
 from npt_lib.module import Array, Backward, Module, Parameter, Rng
 from npt_lib.require import (
     check_count,
+    check_dy,
     check_floats,
     check_positive,
     check_rng,
@@ -41,6 +42,7 @@ class LayerNorm(Module):
         y += self.bias.value
 
         def backward(dy: Array) -> Array:
+            check_dy("LayerNorm", dy, n.shape)
             self.gain.add_grad(sum_rows((dy * n).reshape(-1, D)))
             self.bias.add_grad(sum_rows(dy.reshape(-1, D)))
             dn = dy * gain

@@ -24,12 +24,12 @@ class SGD:
     def __init__(self, parameters: Parameters, lr: float, momentum: float = 0.0):
         self.parameters = by_name(parameters)
         self.lr, self.momentum = _check_lr(lr), check_share("momentum", momentum)
-        self.velocity = _zeros(self.parameters)
+        self.velocity, self.shapes = _zeros(self.parameters), _shapes(self.parameters)
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, by lr if given."""
         rate = _check_rate(self.lr if lr is None else lr)
-        _check_gradients(self.parameters, self.velocity.dtype)
+        _check_gradients(self.parameters, self.shapes, self.velocity.dtype)
         for place, some in stretches(self.parameters.values()):
             velocity = self.velocity[place]
             velocity *= self.momentum
@@ -52,7 +52,8 @@ class Adam:
 
     Both running means start at zero, so they are divided by what they miss (bias correction).
     weight_decay is decoupled (AdamW): it shrinks matrices, never biases, gains or other vectors.
-    A parameter without a gradient stays as it is. Built in chapter 10.
+    A parameter without a gradient stays as it is; if its first one comes late, it begins with
+    larger steps, for the correction counts the steps of all. Built in chapter 10.
     The means are flat, all parameters' numbers in a row: small parameters move many at a time.
     """
 
@@ -70,12 +71,12 @@ class Adam:
         self.weight_decay = check_number(
             "weight_decay", weight_decay, "at least 0", lambda x: 0 <= x < math.inf)
         self.mean, self.square = _zeros(self.parameters), _zeros(self.parameters)
-        self.n_steps = 0
+        self.n_steps, self.shapes = 0, _shapes(self.parameters)
 
     def step(self, lr: float | None = None) -> None:
         """Move every parameter once, at the learning rate lr if given."""
         rate = _check_rate(self.lr if lr is None else lr)
-        _check_gradients(self.parameters, self.mean.dtype)
+        _check_gradients(self.parameters, self.shapes, self.mean.dtype)
         self.n_steps += 1
         each(self._move, stretches(self.parameters.values()), repeat(rate))
 
@@ -244,14 +245,20 @@ def _gradient(p: Parameter) -> Array:
     return p.grad
 
 
-def _check_gradients(parameters: Mapping[str, Parameter], dtype: np.dtype) -> None:
+def _shapes(parameters: Mapping[str, Parameter]) -> dict[str, tuple[int, ...]]:
+    return {name: p.shape for name, p in parameters.items()}
+
+
+def _check_gradients(
+    parameters: Mapping[str, Parameter], shapes: Mapping[str, tuple[int, ...]], dtype: np.dtype
+) -> None:
     """Each gradient is an array as its parameter's value is; and at least one is there."""
     if all(p.grad is None for p in parameters.values()):
         raise ValueError("No parameter has a gradient: a backward pass through the model whose "
                          "parameters these are must come before a step.")
     for name, p in parameters.items():
-        if p.value.dtype != dtype:
-            raise ValueError(f"{name} must stay {dtype}, got {p.value.dtype}.")
+        if p.value.dtype != dtype or p.shape != shapes[name]:
+            raise ValueError(f"{name} must stay {dtype} {shapes[name]}, got {described(p.value)}.")
         if p.grad is not None and (not is_plain(p.grad) or p.grad.shape != p.shape
                                    or p.grad.dtype != dtype):
             raise ValueError(f"The gradient of {name} must be {described(p.value)}, "

@@ -59,7 +59,7 @@ class PatternAttention(SelfAttention):
 
     def start(self, n_rows: int, max_len: int) -> KVCache:
         """An empty cache; that of a window has room for what can still be seen."""
-        width = self.pattern.width if isinstance(self.pattern, Window) else None
+        width = self.pattern.width if type(self.pattern) is Window else None     # as it is
         dtype = self.out.W.value.dtype
         if width is None or width >= max_len:
             return KVCache(n_rows, self.n_heads, max_len, self.d_head, dtype)

@@ -24,9 +24,13 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 def check_number(name: str, value: Any, wanted: str, fits: Callable[[float], bool]) -> float:
     """A number that fits, as Python's float; ``wanted`` completes the sentence *x must be …*."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
-    if not is_number or isinstance(value, bool) or math.isnan(value) or not fits(value):
+    try:
+        found = float(value) if is_number and not isinstance(value, bool) else math.nan
+    except OverflowError:                                 # a whole number of 400 digits
+        found = math.inf
+    if math.isnan(found) or not fits(found):
         raise ValueError(f"{name} must be {wanted}, got {value!r}.")
-    return float(value)
+    return found
 
 
 def check_share(name: str, value: Any) -> float:
@@ -139,6 +143,12 @@ def check_width(name: str, x: Array, width: int) -> None:
     check_floats(name, x)
     if x.shape[-1] != width:
         raise ValueError(f"{name} needs a last axis of {width}, got shape {x.shape}.")
+
+
+def check_dy(name: str, dy: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a gradient of another shape than that of y: reshaped, it would fit by chance."""
+    if np.shape(dy) != shape:
+        raise ValueError(f"{name}'s backward needs dy of y's shape {shape}, got {np.shape(dy)}.")
 
 
 def check_axes(name: str, x: Array, axes: str) -> None:

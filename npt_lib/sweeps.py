@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,9 @@ def successive_halving(
     Each round calls run(**setting, budget=…). Its share ``keep`` with the lowest result[score]
     goes on, at least one; a run that fails does not. options are those of ``sweep``.
     """
+    settings = check_rows("settings", settings, "dicts")
+    if wrong := [s for s in settings if not isinstance(s, Mapping) or "budget" in s]:
+        raise ValueError(f"A setting must be a dict without a budget, got {wrong[0]!r}.")
     keep = check_number("keep", keep, "above 0 and below 1", lambda x: 0 < x < 1)
     rounds: list[list[Outcome]] = []
     for budget in check_rows("budgets", budgets, "whole numbers"):
@@ -188,6 +192,7 @@ def work(run: Callable[..., Any], setting: Setting) -> str:
         result = run(**setting)
     if not isinstance(result, Mapping):
         raise ValueError(f"a run must return a dict, got {described(result)}.")
+    _check_keys(result)
     return json.dumps(dict(result), allow_nan=False, default=_plain)
 
 
@@ -204,11 +209,24 @@ def _checked(run: Callable[..., Any], setting: Any) -> Setting:
     if not isinstance(setting, Mapping) or not all(isinstance(name, str) for name in setting):
         raise ValueError(f"A setting must be a dict from names to values, got {setting!r}.")
     try:
+        _check_keys(setting)
         plain = json.loads(json.dumps(dict(setting), allow_nan=False, default=_plain))
         inspect.signature(run).bind(**plain)
     except (TypeError, ValueError) as error:
         raise ValueError(f"run(**{dict(setting)}) cannot be called or stored: {error}.") from None
     return plain
+
+
+def _check_keys(value: Any) -> None:
+    """JSON would make texts of other keys."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"a key must be a text, got {key!r}")
+            _check_keys(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_keys(item)
 
 
 def _plain(value: Any) -> Any:
@@ -226,6 +244,17 @@ def _once(settings: list[Setting]) -> list[Setting]:
     return list({_key(s): s for s in settings}.values())
 
 
+def _name(run: Any) -> str:
+    """What tells a run from others; with partial, the arguments that it brings count, too."""
+    if isinstance(run, partial):
+        return f"{_name(run.func)} with {run.args} {run.keywords}"
+    name = str(getattr(run, "__qualname__", type(run).__name__))
+    if "<lambda>" in name:
+        raise ValueError("run must be a function with a name: the stored results of two lambdas "
+                         "could not be told apart.")
+    return name
+
+
 class _Shelf:
     """The folder with a file for each result."""
 
@@ -233,7 +262,7 @@ class _Shelf:
         check_callable("run", run)
         if not isinstance(folder, str | os.PathLike):
             raise ValueError(f"folder must be the name of a folder, got {described(folder)}.")
-        self.run = getattr(run, "__qualname__", type(run).__name__)
+        self.run = _name(run)
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 

@@ -125,7 +125,7 @@ class Batches:
         got = int(state["n_rows"]) if "n_rows" in state else None
         if got != self.n_rows:
             raise ValueError(f"The state's batches must have {self.n_rows} rows, got {got}.")
-        order = np.asarray(state["order"])
+        order = np.asarray(state.get("order"))
         if order.ndim != 1 or order.dtype.kind not in "iu" or (
                 order.size and not 0 <= order.min() <= order.max() < got):
             raise ValueError(f"The state's order must be of rows from 0 to {got - 1}, "
@@ -235,6 +235,9 @@ def evaluate(model: Model, arrays: Batch, batch_size: int = 256, step: int = 0) 
     found: dict[str, list[Array]] = {}
     for batch in batches:
         for name, score in scores_of(model, batch).items():
+            if np.ndim(score) == 0:
+                raise ValueError(f"the score {name!r} must be an array, an entry for each row or "
+                                 f"token, got {score!r}: batches differ in size.")
             found.setdefault(name, []).append(np.ravel(score))
     scores = {name: np.concatenate(parts) for name, parts in found.items()}
     return Evaluation(check_count("step", step, 0), mean_loss(model, batches),

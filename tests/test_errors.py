@@ -241,7 +241,7 @@ WRONG = [
     (lambda: npt.check_gradients(lambda ids: (1.0, lambda dy: None), [np.array([1])]),
      "A gradient check needs an input of floats or a parameter, got none."),
     (lambda: npt.numeric_gradient(lambda: 0.0, np.arange(3)),
-     "numeric_gradient needs an array of float32 or float64, got int64 (3,)."),
+     "numeric_gradient needs an array of float64, got int64 (3,)."),
 
     # tokenizers and tasks
     (lambda: LETTERS.encode("abd"), "unknown character 'd': not in the vocabulary of 6."),

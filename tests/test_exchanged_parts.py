@@ -21,7 +21,10 @@ def language_batch(rng, n=5):
 def pair_batch(rng, n=5):
     src = rng.integers(3, 9, (n, 6))
     src[0, 4:] = 0
-    tgt = np.concatenate([np.ones((n, 1), int), src[:, ::-1], np.full((n, 1), 2)], axis=1)
+    tgt = np.zeros((n, 8), int)
+    for ids, row in zip(src, tgt, strict=True):
+        real = ids[ids > 0]
+        row[:len(real) + 2] = [1, *real[::-1], 2]
     return src, tgt
 
 

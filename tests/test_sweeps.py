@@ -79,7 +79,10 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path, client):
     ({"model": object()}, "TypeError: object is no number, text, list or dict"),
 ])
 def test_what_cannot_be_stored_has_failed(tmp_path, client, result, why):
-    (found,) = sweep(lambda lr: result, [{"lr": 1}], tmp_path, client, tell=str)
+    def run(lr):
+        return result
+
+    (found,) = sweep(run, [{"lr": 1}], tmp_path, client, tell=str)
     assert found.error.startswith(why) and not list(tmp_path.iterdir())
 
 

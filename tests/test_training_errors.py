@@ -121,7 +121,7 @@ WRONG = [
      "The gradient of a.W must be float32 (3, 2), got float64 (3, 2)."),
     (step_with(np.ones((3, 2), np.float32).view(np.matrix)),
      "The gradient of a.W must be float32 (3, 2), got matrix float32 (3, 2)."),
-    (converted, "a.b must stay float32, got float64."),
+    (converted, "a.b must stay float32 (2,), got float64 (2,)."),
     (adam_state(mean=np.zeros(3)), "mean must have shape (8,), got float64 (3,)."),
     (adam_state(mean=np.full(8, np.nan)), "mean holds NaN or infinity."),
     (adam_state(square=None), "square must have shape (8,), got None."),
