@@ -124,8 +124,9 @@ def _find(name: str) -> Any:
 def _found(name: str, fits: Callable[[Any], bool], what: str) -> Any:
     kind = _find(name)
     if not isinstance(kind, type) or not fits(kind):
-        raise ValueError(f"{name} must be {what} that is imported: import it before, "
-                         f"or pass load a build.")
+        how = ("it was saved by a script, under another name: pass load a build"
+               if str(name).startswith("__main__:") else "import it before, or pass load a build")
+        raise ValueError(f"{name} must be {what} that is imported: {how}.")
     return kind
 
 

@@ -40,12 +40,14 @@ class Parameter:
 
         Never in place, so an array that was handed out stays as it was.
         """
+        if self.shape == ():
+            grad = np.asarray(grad)               # sums of a single number are no arrays
         if not is_plain(grad) or grad.shape != self.shape:
             raise ValueError(f"The gradient of a parameter must be an array of its shape "
                              f"{self.shape}, got {described(grad)}.")
         if grad.dtype != self.value.dtype:
             grad = grad.astype(self.value.dtype)
-        self.grad = grad if self.grad is None else self.grad + grad
+        self.grad = grad if self.grad is None else np.asarray(self.grad + grad)
 
     def __repr__(self) -> str:
         return f"Parameter{self.shape}"

@@ -164,7 +164,7 @@ def clip_gradients(parameters: Parameters, max_norm: float) -> float:
     norm = gradient_norm([_gradient(p) for p in found])
     if max_norm < norm < math.inf:
         for p in found:
-            p.grad = _gradient(p) * (max_norm / norm)
+            p.grad = np.asarray(_gradient(p) * (max_norm / norm))
     return norm
 
 

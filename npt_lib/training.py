@@ -71,7 +71,8 @@ class Batches:
     """Endless mini-batches, tuples of rows: every row once before any row twice.
 
     arrays is a tuple with equal first axes, such as (src, tgt): ids, labels, floats. With pad_id,
-    arrays of ids (N, L) lose the columns that are padding in the whole batch; two at least stay.
+    arrays of whole numbers (N, L), taken for ids, lose the columns that are padding in the whole
+    batch; two at least stay. (So labels of that shape should be bool or floats.)
     A new random order is drawn from rng for each pass. Built in chapter 10.
     by_length puts rows of about one length together, the batches in random order: less padding.
     """
@@ -314,13 +315,14 @@ def train(
     """Train until step n_steps, or until batches run out, or Ctrl-C.
 
     schedule(step) gives the learning rate; gradients longer than max_norm are clipped to it;
-    loss_options go to the model's loss. Every ``every`` steps, and at the end, validation arrays
+    loss_options go to the model's loss alone, not to its n_targets, and not to validation. Every ``every`` steps, and at the end, validation arrays
     are evaluated and the run is saved to path, with its tokenizers, and the model with the lowest
     validation loss beside it, as name.best.npz. With resume, a run found at path
     goes on where it stopped, bit for bit; batches that have no state_dict must be those from the
     beginning, by a generator of their own: as many as there were steps are left out. n_threads
     computes each batch in so many parts at once (for large models); comm, of ``processes``, does
-    so on all processes of MPI. Built in chapter 10. For memory on Linux, see keep_memory.
+    so on all processes of MPI. The parts draw from rng: give the batches a generator of their own
+    to compare runs. Built in chapter 10. For memory on Linux, see keep_memory.
     """
     n_steps, every = check_count("n_steps", n_steps), check_count("every", every)
     _check_parts(model, optimizer, batches, rng, loss_options)

@@ -84,6 +84,29 @@ def test_an_optimizer_keeps_to_the_shapes_that_it_began_with(kind):
         optimizer.step()
 
 
+def test_a_single_number_learns():
+    class Scaled(npt.Module):
+        def __init__(self):
+            self.t = npt.Parameter(np.ones((), np.float32))
+
+        def loss(self, batch, rng=None):
+            x, = batch
+            t = self.t.value
+
+            def backward(dloss=1.0):
+                for part in x:                                  # its gradient adds up
+                    self.t.add_grad(dloss * part * (t * part - 3 * part))
+
+            return float(np.sum((t * x - 3 * x)**2) / 2), backward
+
+        def n_targets(self, batch):
+            return len(batch[0])
+
+    model, x = Scaled(), np.array([1, 2], np.float32)
+    npt.train(model, npt.Adam(model.parameters(), 0.1), [(x,)] * 100, None, 100, max_norm=0.5)
+    assert abs(model.t.value - 3) < 0.05 and model.t.shape == ()
+
+
 def test_a_score_says_something_of_each_row():
     class Scored(npt.Module):
         config = None

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from npt_lib.module import Array, Backward, Module, Parameter, Rng
 from npt_lib.parallel.data_parallel import check_batch, cut_rows
 
 PATIENCE = 2.0                     # seconds in which all processes must have seen the same error
+LIBRARY = Path(__file__).resolve().parents[1]
 
 
 @contextmanager
@@ -54,9 +56,17 @@ def mpiexec() -> str:
     return str(found)
 
 
+def place_of(error: BaseException) -> str:
+    """Which line outside of the library has led to an error, unless it says so already."""
+    lines = [f"{Path(frame.filename).name}, line {frame.lineno}"
+             for frame in traceback.extract_tb(error.__traceback__)
+             if LIBRARY not in Path(frame.filename).parents]
+    return f" ({lines[-1]})" if lines and not str(error).endswith(")") else ""
+
+
 def stop_all(comm: Any, error: Exception) -> None:
     """End this process and all others. What all say alike is said once; else each has its line."""
-    message = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}{place_of(error)}"
     mine = f"Process {comm.rank} of {comm.size}: {message}"
     if all_arrive(comm):
         told = comm.gather((message, mine))
@@ -143,7 +153,7 @@ def together(comm: Any, work: Callable[[], Any]) -> Any:
     try:
         result = work()
     except ValueError as error:
-        problem = str(error)
+        problem = f"{error}{place_of(error)}"
     for rank, told in enumerate(comm.allgather(problem)):
         if told is not None:
             raise ValueError(f"Process {rank} of {comm.size}: {told}")
