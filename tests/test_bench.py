@@ -1015,8 +1015,8 @@ def test_the_tables_of_attention_and_memory_are_those_of_the_record():
             + " | ".join(f"{by['bytes'][key] / 2**20:,.0f}" for key in ("npt", "torch", "textbook"))
             + " |" for n, by in by_n.items()]
     assert "\n".join(rows) in MEASURED
-    assert "By the rule (**bold**) we lead PyTorch at 512 positions. That needs both the line and " \
-        "AVX-512: without either, the lead is gone. (Is it fair? Lent `keep_memory()`, PyTorch " \
+    assert "By the rule (**bold**) we lead PyTorch at 512 positions. That needs both the line and" \
+        " AVX-512: without either, the lead is gone. (Is it fair? Lent `keep_memory()`, PyTorch " \
         "took {}, {}, {}, {} and {} of its time.)".format(*ratios(by_n, "torch-keep")) in words
     assert leaders(by_n, level=charts.WIDE) == ["", "npt", "", "", ""]
     assert leaders(by_n, "npt-bare", level=charts.WIDE) == ["torch", "", "", "", ""]
