@@ -315,9 +315,10 @@ def train(
     """Train until step n_steps, or until batches run out, or Ctrl-C.
 
     schedule(step) gives the learning rate; gradients longer than max_norm are clipped to it;
-    loss_options go to the model's loss alone, not to its n_targets, and not to validation. Every ``every`` steps, and at the end, validation arrays
-    are evaluated and the run is saved to path, with its tokenizers, and the model with the lowest
-    validation loss beside it, as name.best.npz. With resume, a run found at path
+    loss_options go to the model's loss alone, not to its n_targets, and not to validation. Every
+    ``every`` steps, and at the end, validation arrays are evaluated and the run is saved to path,
+    with its tokenizers, and the model with the lowest validation loss beside it, as
+    name.best.npz. With resume, a run found at path
     goes on where it stopped, bit for bit; batches that have no state_dict must be those from the
     beginning, by a generator of their own: as many as there were steps are left out. n_threads
     computes each batch in so many parts at once (for large models); comm, of ``processes``, does
