@@ -401,10 +401,14 @@ def test_the_pages_that_a_step_fetches_are_those_that_were_counted():
         f"{each * most:.0f} ms of a step of {of:.0f}, too few to be seen." in FAST
     assert f"But its step takes {of:.0f} ms." in FAST
     pages = stored["pages"]
-    assert "SMALL without the line fetches more than 9,000, which is over 36 MiB, and with it 6 " \
+    assert "SMALL without the line fetches more than 9,300, which is over 36 MiB, and with it 6 " \
         "or 7." in FAST
     assert 36 < min(pages["SMALL"]["none"]) * 4096 / 2**20
-    assert min(pages["SMALL"]["none"]) > 9000 and all(
+    base = SIZES["BASE"]
+    logits = base.batch * base.n_tgt * base.n_vocab * 4 / 2**20
+    assert "BASE's logits have nearly 16 MiB, so once they are freed, up to 31 are kept." in FAST
+    assert 15.5 < logits < 16 and int(2 * logits) == 31
+    assert min(pages["SMALL"]["none"]) > 9300 and all(
         round(n) in (6, 7) for n in pages["SMALL"]["line"])
     assert max(pages["BASE"]["none"]) < 1.05 * max(pages["SMALL"]["none"])
     assert max(pages["BASE"]["line"]) < min(pages["BASE"]["none"]) / 2
