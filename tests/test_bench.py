@@ -858,7 +858,8 @@ def test_the_verdict_says_what_was_measured():
     assert f"In the earlier race MEDIUM's step took us {then:.0f} ms, now {now:.0f}: its ratio " \
         "was {}, now {}.".format(*(ratios(race["train"])[2] for race in (EARLIER, RECORD))) in TOLD
     assert "leads at three sizes of four. At MEDIUM and BASE, that is the merit of [our BLAS]" \
-        "(#on-another-machine), the library that multiplies matrices, and not ours. Beside JAX it leads at SMALL and MEDIUM, and is " \
+        "(#on-another-machine), the library that multiplies matrices, and not ours. Beside JAX " \
+        "it leads at SMALL and MEDIUM, and is " \
         "level at the others. (On [an older processor](#older) it leads PyTorch at TINY alone, " \
         "and falls behind nowhere.)" in training
     assert leaders(RECORD["train"], "npt", "jax") == ["", "npt", "npt", ""] \
