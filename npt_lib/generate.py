@@ -318,8 +318,11 @@ def _log_probs(logits: Array) -> Array:
 
 
 def log_probability(model: Any, src: Array, ids: Array) -> Array:
-    """log p(ids | src) for each row of what an encoder-decoder wrote, (B,): over its tokens."""
-    check_has("model", model, ("forward",))               # logits = model(src, tgt)
+    """log p(ids | src) for each row of what an encoder-decoder wrote, (B,): over its tokens.
+
+    The logits are model(src, tgt); that it has encode and decode tells it from other models.
+    """
+    check_has("model", model, ("encode", "decode"))
     c = model.config
     ids = check_ids("target", ids, c.n_tgt_vocab)
     if ids.ndim != 2:
