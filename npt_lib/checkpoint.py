@@ -233,7 +233,7 @@ def _differences(path: str, x: Any, y: Any, seen: dict[Any, str]) -> Iterator[tu
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     if type(x) is not type(y):
         yield path, type(x).__name__, type(y).__name__
-    elif (is_weight(x) or isinstance(x, Module)) and seen.get(id(x)) != seen.get(id(y)):
+    elif (_is_weight(x) or isinstance(x, Module)) and seen.get(id(x)) != seen.get(id(y)):
         yield path, seen.get(id(x), "its own"), seen.get(id(y), "its own")
     elif (id(x), id(y)) not in seen:
         inside = _inside(x)
@@ -251,9 +251,10 @@ def _differences(path: str, x: Any, y: Any, seen: dict[Any, str]) -> Iterator[tu
                 yield here, *(words if name in inside else words[::-1])
 
 
-def is_weight(x: Any) -> bool:
+def _is_weight(x: Any) -> bool:
     """A Parameter, or what stands in its place in a model that only writes."""
-    return isinstance(x, Parameter) or hasattr(x, "add_grad")
+    return isinstance(x, Parameter) or (
+        hasattr(x, "add_grad") and not isinstance(x, Module | type))
 
 
 def _inside(x: Any) -> dict[Any, Any] | None:
@@ -262,7 +263,7 @@ def _inside(x: Any) -> dict[Any, Any] | None:
         return dict(enumerate(x))
     if isinstance(x, dict):
         return x
-    if is_weight(x):
+    if _is_weight(x):
         return {"shape": x.shape}
     if isinstance(x, partial):
         return {"func": x.func, "args": x.args, "keywords": x.keywords}

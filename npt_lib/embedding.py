@@ -118,10 +118,10 @@ class LearnedPositions(Module):
 
     def forward(self, x: Array, start: int = 0) -> tuple[Array, Backward]:
         table = self.table.value
-        stop = check_places("LearnedPositions", x, start, table)
+        stop, shape = check_places("LearnedPositions", x, start, table), x.shape
 
         def backward(dy: Array) -> Array:
-            check_dy("LearnedPositions", dy, x.shape)
+            check_dy("LearnedPositions", dy, shape)
             dtable = np.zeros_like(table)
             dtable[start:stop] = dy.sum(axis=tuple(range(dy.ndim - 2)))
             self.table.add_grad(dtable)

@@ -40,7 +40,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def load_gpt2(folder: PathLike) -> GPT:
-    """The model in a folder with GPT-2's config.json and model.safetensors, in float32."""
+    """The model in a folder with GPT-2's config.json and model.safetensors, in float32.
+
+    pad_token_id is its padding, where it is no other token's as well.
+    """
     said = read_json(folder, CONFIG)
     for name, known in CHOICES.items():
         if said.get(name, known[0]) not in known:
@@ -49,12 +52,12 @@ def load_gpt2(folder: PathLike) -> GPT:
     if missing := sizes - set(said):
         raise ValueError(f"{CONFIG} must say {', '.join(sorted(missing))}.")
     eos = said.get("eos_token_id", said["vocab_size"] - 1)
-    bos = said.get("bos_token_id", eos)
+    bos, pad = said.get("bos_token_id", eos), said.get("pad_token_id")
     config = gpt_config(
         said["vocab_size"], d_model=said["n_embd"], n_heads=said["n_head"],
         d_ff=said.get("n_inner") or 4 * said["n_embd"], n_layers=said["n_layer"],
         max_len=said["n_positions"], dropout=said.get("resid_pdrop", 0.1),
-        pad_id=said.get("pad_token_id"), bos_id=None if bos == eos else bos, eos_id=eos)
+        pad_id=None if pad in (bos, eos) else pad, bos_id=None if bos == eos else bos, eos_id=eos)
     model = GPT(config, np.random.default_rng(0))
     state = as_ours(read_tensors(folder), set(model.parameters()))
     model.load_state_dict(state)

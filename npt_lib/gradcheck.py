@@ -18,11 +18,11 @@ H = 1e-5            # the step of a central difference, near the best for float6
 
 
 def numeric_gradient(f: Callable[[], Any], x: Array, h: float = H) -> Array:
-    """Change each entry of x by ±h, in place, and see how much the number f() changes.
+    """Change each entry of x (float64) by ±h, in place, and see how much the number f() changes.
 
     x is restored afterwards, also after an interruption. Built in chapter 1.
     """
-    if not is_plain(x) or x.dtype != np.float64:         # float32 would not feel the step
+    if not is_plain(x) or x.dtype != np.float64:         # float32 hardly feels the step
         raise ValueError(f"numeric_gradient needs an array of float64, got {described(x)}.")
     check_callable("f", f)
     h = check_positive("h", h)

@@ -40,7 +40,7 @@ class Parameter:
 
         Never in place, so an array that was handed out stays as it was.
         """
-        if self.shape == ():
+        if self.shape == () and isinstance(grad, float | np.floating):
             grad = np.asarray(grad)               # sums of a single number are no arrays
         if not is_plain(grad) or grad.shape != self.shape:
             raise ValueError(f"The gradient of a parameter must be an array of its shape "

@@ -52,8 +52,8 @@ class Adam:
 
     Both running means start at zero, so they are divided by what they miss (bias correction).
     weight_decay is decoupled (AdamW): it shrinks matrices, never biases, gains or other vectors.
-    A parameter without a gradient stays as it is; if its first one comes late, it begins with
-    larger steps, for the correction counts the steps of all. Built in chapter 10.
+    A parameter without a gradient stays as it is; if its first one comes late, its steps are off
+    for a while, for the correction counts the steps of all. Built in chapter 10.
     The means are flat, all parameters' numbers in a row: small parameters move many at a time.
     """
 

@@ -58,8 +58,11 @@ class PatternAttention(SelfAttention):
         return y, backward
 
     def start(self, n_rows: int, max_len: int) -> KVCache:
-        """An empty cache; that of a window has room for what can still be seen."""
-        width = self.pattern.width if type(self.pattern) is Window else None     # as it is
+        """An empty cache; that of a window has room for what can still be seen.
+
+        (Of a Window itself: a subclass may see more.)
+        """
+        width = self.pattern.width if type(self.pattern) is Window else None
         dtype = self.out.W.value.dtype
         if width is None or width >= max_len:
             return KVCache(n_rows, self.n_heads, max_len, self.d_head, dtype)

@@ -27,7 +27,7 @@ def check_number(name: str, value: Any, wanted: str, fits: Callable[[float], boo
     try:
         found = float(value) if is_number and not isinstance(value, bool) else math.nan
     except OverflowError:                                 # a whole number of 400 digits
-        found = math.inf
+        found = math.inf if value > 0 else -math.inf
     if math.isnan(found) or not fits(found):
         raise ValueError(f"{name} must be {wanted}, got {value!r}.")
     return found

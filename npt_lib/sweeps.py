@@ -192,8 +192,9 @@ def work(run: Callable[..., Any], setting: Setting) -> str:
         result = run(**setting)
     if not isinstance(result, Mapping):
         raise ValueError(f"a run must return a dict, got {described(result)}.")
+    words = json.dumps(dict(result), allow_nan=False, default=_plain)
     _check_keys(result)
-    return json.dumps(dict(result), allow_nan=False, default=_plain)
+    return words
 
 
 def _why(error: BaseException) -> str:
@@ -209,8 +210,8 @@ def _checked(run: Callable[..., Any], setting: Any) -> Setting:
     if not isinstance(setting, Mapping) or not all(isinstance(name, str) for name in setting):
         raise ValueError(f"A setting must be a dict from names to values, got {setting!r}.")
     try:
-        _check_keys(setting)
         plain = json.loads(json.dumps(dict(setting), allow_nan=False, default=_plain))
+        _check_keys(setting)
         inspect.signature(run).bind(**plain)
     except (TypeError, ValueError) as error:
         raise ValueError(f"run(**{dict(setting)}) cannot be called or stored: {error}.") from None
@@ -245,9 +246,14 @@ def _once(settings: list[Setting]) -> list[Setting]:
 
 
 def _name(run: Any) -> str:
-    """What tells a run from others; with partial, the arguments that it brings count, too."""
+    """What tells a run from others: of an object, its class; with partial, what it brings, too."""
     if isinstance(run, partial):
-        return f"{_name(run.func)} with {run.args} {run.keywords}"
+        try:
+            brought = json.dumps([run.args, run.keywords], sort_keys=True,
+                                 default=lambda x: _name(x) if callable(x) else _plain(x))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"what run brings cannot be stored: {error}.") from None
+        return f"{_name(run.func)} with {brought}"
     name = str(getattr(run, "__qualname__", type(run).__name__))
     if "<lambda>" in name:
         raise ValueError("run must be a function with a name: the stored results of two lambdas "

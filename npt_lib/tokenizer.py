@@ -80,7 +80,7 @@ class Tokenizer(ABC):
     def encode_batch(self, texts: Iterable[str], bos: bool = False, eos: bool = False) -> Array:
         """The ids of all texts as (B, L), padded at the end."""
         if isinstance(texts, str):
-            raise ValueError(f"texts must be a list of texts, got the text {texts[:40]!r}.")
+            raise ValueError("encode_batch needs a list of texts, got one text.")
         rows = [self.encode(text, bos, eos) for text in check_rows("texts", texts, "texts")]
         if not rows:
             raise ValueError("a batch needs at least one text, got none.")

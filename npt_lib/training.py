@@ -236,9 +236,6 @@ def evaluate(model: Model, arrays: Batch, batch_size: int = 256, step: int = 0) 
     found: dict[str, list[Array]] = {}
     for batch in batches:
         for name, score in scores_of(model, batch).items():
-            if np.ndim(score) == 0:
-                raise ValueError(f"the score {name!r} must be an array, an entry for each row or "
-                                 f"token, got {score!r}: batches differ in size.")
             found.setdefault(name, []).append(np.ravel(score))
     scores = {name: np.concatenate(parts) for name, parts in found.items()}
     return Evaluation(check_count("step", step, 0), mean_loss(model, batches),
@@ -259,7 +256,12 @@ def mean_loss(model: Model, batches: list[Batch]) -> float:
 
 
 def scores_of(model: Any, batch: Batch) -> dict[str, Array]:
-    return model.scores(batch) if hasattr(model, "scores") else {}
+    found = model.scores(batch) if hasattr(model, "scores") else {}
+    for name, score in found.items():
+        if np.ndim(score) == 0:
+            raise ValueError(f"the score {name!r} must be an array, an entry for each row or "
+                             f"token, got {score!r}: batches differ in size.")
+    return found
 
 
 # A run of many steps.
@@ -318,12 +320,12 @@ def train(
     loss_options go to the model's loss alone, not to its n_targets, and not to validation. Every
     ``every`` steps, and at the end, validation arrays are evaluated and the run is saved to path,
     with its tokenizers, and the model with the lowest validation loss beside it, as
-    name.best.npz. With resume, a run found at path
-    goes on where it stopped, bit for bit; batches that have no state_dict must be those from the
-    beginning, by a generator of their own: as many as there were steps are left out. n_threads
-    computes each batch in so many parts at once (for large models); comm, of ``processes``, does
-    so on all processes of MPI. The parts draw from rng: give the batches a generator of their own
-    to compare runs. Built in chapter 10. For memory on Linux, see keep_memory.
+    name.best.npz. With resume, a run found at path goes on where it stopped, bit for bit; batches
+    that have no state_dict must be those from the beginning, by a generator of their own: as many
+    as there were steps are left out. n_threads computes each batch in so many parts at once (for
+    large models); comm, of ``processes``, does so on all processes of MPI. The parts draw from
+    rng: give the batches a generator of their own to compare runs. Built in chapter 10. For
+    memory on Linux, see keep_memory.
     """
     n_steps, every = check_count("n_steps", n_steps), check_count("every", every)
     _check_parts(model, optimizer, batches, rng, loss_options)

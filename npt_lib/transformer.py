@@ -137,7 +137,7 @@ class Transformer(Module):
         tgt = self._check("target", tgt, self.config.n_tgt_vocab)
         self._check_pair(src, tgt, memory)
         x, embed_backward = self.tgt_embed.forward(tgt, rng)      # (B, T, D)
-        future = causal_mask(tgt.shape[1])         # hides padding too: it comes after every token
+        future = causal_mask(tgt.shape[1])         # hides padding too, which comes at the end
         source = self._mask(src, src_mask)
         h, decoder_backward = self.decoder.forward(x, memory, future, source, rng)
         logits, unembed_backward = self.unembed.forward(h)        # (B, T, V)

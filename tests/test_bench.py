@@ -651,16 +651,16 @@ def test_what_undoing_a_form_costs_a_step_is_what_was_measured():
     assert {name for name, _ in rows.values()} == {*undone.UNDONE[1:-1]}
     told = {name: (kept[key], added[said]) for name, (key, said) in rows.items()}
     told["all seven"] = kept[undone.ALL], sum(added[said] for _, said in rows.values())
-    told["no memory kept"] = bare[undone.AS_IT_IS], added[charts.MEMORY]
-    told["all seven, and no memory kept"] = bare[undone.ALL], None
+    told["without the line"] = bare[undone.AS_IT_IS], added[charts.MEMORY]
+    told["all seven, without the line"] = bare[undone.ALL], None
     for name, (times, ms) in told.items():
         more = 1e3 * np.median(np.subtract(times, as_it_is))
         ratio = f"{np.median(np.divide(times, as_it_is)):.2f}"
-        timed = " (timed)" if name == "no memory kept" else ""
+        timed = " (timed)" if name == "without the line" else ""
         cells = (name, f"{ms:.1f}{timed}" if ms else "", f"{more:.1f}",
                  f"**{ratio}**" if ms is None else ratio)
         assert f"| {' | '.join(cells)} |".replace("|  |", "| |") in FAST, name
-        if ms and name != "no memory kept":
+        if ms and name != "without the line":
             assert more > 0.95 * ms, name                      # the sums hold
     assert f"(As it is, a step took {1e3 * np.median(as_it_is):.1f} ms here." in FAST
     ahead = 1 / float(ratios({"": RECORD["train"]["SMALL"]})[0])

@@ -68,7 +68,7 @@ def test_a_backward_takes_a_gradient_of_its_outputs_shape_alone(name):
 
 def test_a_loss_is_one_number_also_backwards():
     _, backward = npt.cross_entropy(np.zeros((2, 3), np.float32), [0, 1])
-    with pytest.raises(ValueError, match=r"cross_entropy's backward needs dy of y's shape \(\)"):
+    with pytest.raises(ValueError, match=r"dloss must be one number, got shape \(3,\)"):
         backward(np.ones(3, np.float32))
 
 
@@ -124,6 +124,21 @@ def test_a_score_says_something_of_each_row():
         npt.evaluate(Scored(), (np.array([0, 0, 0, 0, 1]),), batch_size=4)
 
 
+@pytest.mark.parametrize("wrong", [None, 1j, "x", np.ma.ones(()), 3])
+def test_a_single_number_takes_numbers_alone_for_its_gradient(wrong):
+    p = npt.Parameter(np.ones((), np.float32))
+    with pytest.raises(ValueError, match=r"must be an array of its shape \(\)"):
+        p.add_grad(wrong)
+    assert p.grad is None
+
+
+def test_a_very_negative_number_is_not_infinite():
+    p = npt.Parameter(np.ones(3, np.float32))
+    p.grad = p.value
+    with pytest.raises(ValueError, match="max_norm must be above 0"):
+        npt.clip_gradients([p], -10**400)
+
+
 def test_targets_are_padded_at_the_end():
     model = npt.Transformer(npt.Config(9, 9, 8, 2, 8, 1, 0.0, 9), RNG)
     right, left = np.array([[1, 3, 4, 2, 0]]), np.array([[0, 1, 3, 4, 2]])
@@ -135,7 +150,7 @@ def test_targets_are_padded_at_the_end():
 
 def test_one_text_is_no_list_of_texts():
     letters = npt.CharTokenizer.from_texts(["abc"])
-    with pytest.raises(ValueError, match="texts must be a list of texts, got the text 'abc'"):
+    with pytest.raises(ValueError, match="encode_batch needs a list of texts, got one text"):
         letters.encode_batch("abc")
 
 
@@ -251,8 +266,21 @@ def test_results_of_two_runs_are_told_apart(tmp_path):
     options = dict(folder=tmp_path, n_workers=1, processes=False, tell=str)
     pytest.importorskip("distributed")
     sweep(partial(powers, k=1), [{"x": 2}], **options)
+    sweep(partial(powers, k=1), [{"x": 2}], **options)                 # what is stored is its own
     with pytest.raises(ValueError, match="needs a folder of its own"):
         sweep(partial(powers, k=5), [{"x": 2}], **options)
+
+
+def test_what_a_partial_brings_counts_whatever_it_is():
+    from npt_lib.sweeps import _name
+
+    a, b = np.zeros(5000), np.zeros(5000)
+    b[2500] = 1
+    assert _name(partial(powers, x=a)) != _name(partial(powers, x=b))
+    assert _name(partial(powers, x=1, k=2)) == _name(partial(powers, k=2, x=1))
+    assert "0x" not in _name(partial(powers, x=powers))
+    with pytest.raises(ValueError, match="what run brings cannot be stored"):
+        _name(partial(powers, x=object()))
 
 
 def test_settings_are_stored_as_they_are_given(tmp_path):

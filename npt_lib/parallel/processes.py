@@ -5,8 +5,10 @@ Needs mpi4py and an MPI: pip install "npt-lib[mpi]".
 
 import importlib
 import os
+import re
 import shutil
 import sys
+import sysconfig
 import time
 import traceback
 import zlib
@@ -21,7 +23,8 @@ from npt_lib.module import Array, Backward, Module, Parameter, Rng
 from npt_lib.parallel.data_parallel import check_batch, cut_rows
 
 PATIENCE = 2.0                     # seconds in which all processes must have seen the same error
-LIBRARY = Path(__file__).resolve().parents[1]
+NOT_YOURS = {Path(__file__).resolve().parents[1], *(
+    Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "purelib", "platlib"))}
 
 
 @contextmanager
@@ -57,11 +60,12 @@ def mpiexec() -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Which line outside of the library has led to an error, unless it says so already."""
+    """Which of the reader's own lines has led to an error, unless it says so already."""
     lines = [f"{Path(frame.filename).name}, line {frame.lineno}"
              for frame in traceback.extract_tb(error.__traceback__)
-             if LIBRARY not in Path(frame.filename).parents]
-    return f" ({lines[-1]})" if lines and not str(error).endswith(")") else ""
+             if NOT_YOURS.isdisjoint(Path(frame.filename).resolve().parents)]
+    told = re.search(r"line \d+\)$", str(error))
+    return f" ({lines[-1]})" if lines and not told else ""
 
 
 def stop_all(comm: Any, error: Exception) -> None:
