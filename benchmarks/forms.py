@@ -54,10 +54,14 @@ def precision() -> Pair:
     return lambda: way_and_back(double, x64, dy64), lambda: way_and_back(layer, x, dy)
 
 
-def softmax_over_itself(scores: Array) -> list[Array]:
+def np_sum(x: Array) -> Array:
+    return x.sum(axis=-1, keepdims=True)
+
+
+def softmax_over_itself(scores: Array, total: Callable[[Array], Array] = np_sum) -> list[Array]:
     w = scores - scores.max(axis=-1, keepdims=True)
     np.exp(w, out=w)
-    w /= w.sum(axis=-1, keepdims=True)
+    w /= total(w)
     return [w]
 
 
@@ -77,27 +81,17 @@ def short_softmax() -> Pair:
     return lambda: softmax_over_itself(scores), lambda: [softmax_in_place(scores.copy())]
 
 
-def softmax_by_parts(shifted: bool, total: Callable[[Array], Array]) -> Pair:
-    """One of short_softmax's two changes alone: the step that is left out, or how it adds up."""
+def softmax_step() -> Pair:
+    """One of short_softmax's two changes: the step that is left out, with the new sum in both."""
     scores = normal(SIZE.batch, SIZE.n_heads, SIZE.n_tgt, SIZE.n_src)
-
-    def old() -> list[Array]:
-        w = scores - scores.max(axis=-1, keepdims=True)
-        np.exp(w, out=w)
-        w /= total(w)
-        return [w]
-
-    def summed_by_blas() -> list[Array]:
-        w = scores - scores.max(axis=-1, keepdims=True)
-        np.exp(w, out=w)
-        w /= row_sum(w)
-        return [w]
-
-    return old, summed_by_blas if shifted else lambda: [softmax_in_place(scores.copy())]
+    return (lambda: softmax_over_itself(scores, row_sum),
+            lambda: [softmax_in_place(scores.copy())])
 
 
-def np_sum(x: Array) -> Array:
-    return x.sum(axis=-1, keepdims=True)
+def softmax_sum() -> Pair:
+    """The other one: how it adds up, with the step throughout."""
+    scores = normal(SIZE.batch, SIZE.n_heads, SIZE.n_tgt, SIZE.n_src)
+    return lambda: softmax_over_itself(scores), lambda: softmax_over_itself(scores, row_sum)
 
 
 def bias_gradient() -> Pair:
@@ -206,37 +200,54 @@ def tiles(n: int) -> Pair:
     return lambda: by(attention_at_once), lambda: by(attention_in_tiles)
 
 
-def small_parameters() -> list[npt.Parameter]:
+def small_parameters() -> dict[str, npt.Parameter]:
     """Those of SMALL, each with a gradient."""
-    found = [*model_of(SIZE).parameters().values()]
-    for p in found:
+    found = model_of(SIZE).parameters()
+    for p in found.values():
         p.grad = 2 - normal(*p.shape)
     return found
 
 
-def textbook_adam() -> Run:
-    """A step by the formulas of chapter 10, for each parameter of SMALL."""
-    ps, n_steps = small_parameters(), 0
-    means, squares = ([np.zeros_like(p.value) for p in ps] for _ in range(2))
-    b1, b2 = work.BETAS
+class OneByOne:
+    """Chapter 10's Adam: each parameter by itself."""
 
+    def __init__(self, parameters: dict[str, npt.Parameter]):
+        self.parameters, self.n_steps = parameters, 0
+        self.mean, self.square = ({name: np.zeros_like(p.value) for name, p in parameters.items()}
+                                  for _ in range(2))
+
+    def step(self, lr: float | None = None) -> None:
+        self.n_steps += 1
+        b1, b2 = work.BETAS
+        for name, p in self.parameters.items():
+            grad: Any = p.grad
+            self.mean[name] = b1 * self.mean[name] + (1 - b1) * grad
+            self.square[name] = b2 * self.square[name] + (1 - b2) * grad**2
+            mean = self.mean[name] / (1 - b1**self.n_steps)
+            size = np.sqrt(self.square[name] / (1 - b2**self.n_steps))
+            p.value = p.value - work.LR * mean / (size + work.EPS)
+
+
+def stepping(adam: OneByOne | npt.Adam) -> Run:
+    """A step of it; returns the values."""
     def step() -> list[Array]:
-        nonlocal n_steps
-        n_steps += 1
-        for i, p in enumerate(ps):
-            grad: Array = p.grad                        # type: ignore[assignment]
-            means[i] = b1 * means[i] + (1 - b1) * grad
-            squares[i] = b2 * squares[i] + (1 - b2) * grad**2
-            mean, square = means[i] / (1 - b1**n_steps), squares[i] / (1 - b2**n_steps)
-            p.value = p.value - work.LR * mean / (np.sqrt(square) + work.EPS)
-        return [p.value for p in ps]
+        adam.step()
+        return [p.value for p in adam.parameters.values()]
 
     return step
 
 
+def textbook_adam() -> Run:
+    return stepping(OneByOne(small_parameters()))
+
+
+def library_adam() -> Run:
+    return stepping(npt.Adam(small_parameters(), work.LR, work.BETAS, work.EPS))
+
+
 def joined_adam() -> Run:
     """The same formulas, for the rows that npt.Adam makes of neighbours."""
-    ps, n_steps = small_parameters(), 0
+    ps, n_steps = [*small_parameters().values()], 0
     rows = [some for _, some in stretches(ps)]
     means, squares = ([np.zeros_like(flat(p.value for p in some)) for some in rows]
                       for _ in range(2))
@@ -252,17 +263,6 @@ def joined_adam() -> Run:
             mean, square = means[i] / (1 - b1**n_steps), squares[i] / (1 - b2**n_steps)
             change = work.LR * mean / (np.sqrt(square) + work.EPS)
             set_values(some, flat(p.value for p in some) - change)
-        return [p.value for p in ps]
-
-    return step
-
-
-def library_adam() -> Run:
-    ps = small_parameters()
-    adam = npt.Adam(ps, work.LR, work.BETAS, work.EPS)
-
-    def step() -> list[Array]:
-        adam.step()
         return [p.value for p in ps]
 
     return step
@@ -340,18 +340,12 @@ class AdamInPlace(npt.Adam):
 
 def adams(one: type[npt.Adam], other: type[npt.Adam]) -> Pair:
     """A step of each on N_ADAM numbers of its own."""
-    def stepping(kind: type[npt.Adam]) -> Run:
+    def run(kind: type[npt.Adam]) -> Run:
         p = npt.Parameter(normal(N_ADAM))
         p.grad = normal(N_ADAM)[::-1].copy()
-        adam = kind([p])
+        return stepping(kind([p]))
 
-        def step() -> list[Array]:
-            adam.step()
-            return [p.value]
-
-        return step
-
-    return stepping(one), stepping(other)
+    return run(one), run(other)
 
 
 def fused_norm(size: work.Size) -> Pair:
@@ -387,9 +381,9 @@ FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
     "softmax": ("a new array each line", "in place", large_softmax),
     "softmax of short rows": ("the largest of each row, np.sum", "npt_lib's", short_softmax),
     "softmax of short rows, the step": ("always", "only where exp could overflow",
-                                        partial(softmax_by_parts, False, row_sum)),
+                                        softmax_step),
     "softmax of short rows, the sum": ("np.sum", "w @ ones",
-                                       partial(softmax_by_parts, True, np_sum)),
+                                       softmax_sum),
     "bias gradient": ("dy.sum(axis=0)", "ones @ dy", bias_gradient),
     "layer norm, its means": ("np.mean", "x @ ones", norm_means),
     "layer norm": ("mean and var", "npt_lib.LayerNorm", layer_norm),

@@ -22,7 +22,7 @@ import numpy as np
 import npt_lib as npt
 from benchmarks import work
 from benchmarks.contestants import CONTESTANTS, Contestant
-from benchmarks.forms import once
+from benchmarks.forms import OneByOne, once
 from benchmarks.machine import Load, machine
 from benchmarks.race import Process
 from benchmarks.with_npt import Job, model_of
@@ -78,26 +78,6 @@ def embedding(self: npt.Embedding, ids: Array) -> tuple[Array, Callable[[Array],
         self.table.add_grad(dtable)
 
     return table[ids], backward
-
-
-class OneByOne:
-    """Chapter 10's Adam: each parameter by itself."""
-
-    def __init__(self, parameters: dict[str, npt.Parameter]):
-        self.parameters, self.n_steps = parameters, 0
-        self.mean, self.square = ({name: np.zeros_like(p.value) for name, p in parameters.items()}
-                                  for _ in range(2))
-
-    def step(self, lr: float | None = None) -> None:
-        self.n_steps += 1
-        b1, b2 = work.BETAS
-        for name, p in self.parameters.items():
-            grad: Any = p.grad
-            self.mean[name] = b1 * self.mean[name] + (1 - b1) * grad
-            self.square[name] = b2 * self.square[name] + (1 - b2) * grad**2
-            mean = self.mean[name] / (1 - b1**self.n_steps)
-            size = np.sqrt(self.square[name] / (1 - b2**self.n_steps))
-            p.value = p.value - work.LR * mean / (size + work.EPS)
 
 
 def column_sum(x: Array) -> Array:

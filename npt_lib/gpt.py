@@ -14,7 +14,15 @@ from npt_lib.loss import cross_entropy
 from npt_lib.module import Array, Backward, Module, Rng
 from npt_lib.multi_head_attention import SelfAttention, check_blocks
 from npt_lib.pattern_attention import PatternAttention
-from npt_lib.require import as_ids, check_count, check_ids, check_kind, check_length, check_rows
+from npt_lib.require import (
+    as_ids,
+    check_count,
+    check_ids,
+    check_kind,
+    check_length,
+    check_padding,
+    check_rows,
+)
 from npt_lib.transformer import InputEmbedding
 
 
@@ -143,6 +151,7 @@ class GPT(Module):
         if ids is None or ids.ndim != 2 or ids.shape[1] < 2:
             raise ValueError(f"a batch must be (ids,), ids (B, T) with T at least 2, got "
                              f"{[np.shape(x) for x in arrays]}.")
+        check_padding("ids", ids, self.config.pad_id)
         return ids
 
     def _check(self, ids: Array) -> Array:

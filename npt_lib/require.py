@@ -218,3 +218,10 @@ def check_ids(name: str, ids: Array, n_vocab: int) -> Array:
     if wrong.size:
         raise ValueError(f"{name} id {wrong[0]} is outside the vocabulary of {n_vocab}.")
     return ids
+
+
+def check_padding(name: str, ids: Array, pad_id: int | None) -> None:
+    """Refuse rows of ids with padding before a token; with None there is no padding."""
+    real = ids != pad_id if pad_id is not None else np.ones((1, 1), bool)
+    if (real[:, 1:] > real[:, :-1]).any():
+        raise ValueError(f"{name} must be padded at the end, got padding before a token.")

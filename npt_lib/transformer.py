@@ -18,6 +18,7 @@ from npt_lib.require import (
     check_count,
     check_ids,
     check_length,
+    check_padding,
     check_rows,
     described,
     is_plain,
@@ -192,9 +193,7 @@ class Transformer(Module):
         if tgt.ndim != 2 or tgt.shape[1] < 2:
             raise ValueError(f"tgt needs rows of a start token and one more, "
                              f"got shape {tgt.shape}.")
-        real = tgt != self.config.pad_id
-        if (real[:, 1:] > real[:, :-1]).any():
-            raise ValueError("tgt must be padded at the end, got padding before a token.")
+        check_padding("tgt", tgt, self.config.pad_id)
         return pair[0], tgt
 
     def _mask(self, src: Array, src_mask: Array | None) -> Array:

@@ -146,6 +146,11 @@ def test_targets_are_padded_at_the_end():
         method((right, right))
         with pytest.raises(ValueError, match="tgt must be padded at the end"):
             method((right, left))
+    model = gpt()
+    for method in (model.loss, model.scores, model.n_targets):
+        method((right,))
+        with pytest.raises(ValueError, match="ids must be padded at the end"):
+            method((left,))
 
 
 def test_one_text_is_no_list_of_texts():
@@ -210,7 +215,9 @@ def test_gpt_2s_files_keep_the_padding(tmp_path, pad_id, bos_id):
     npt.save_gpt2(tmp_path, model)
     again = npt.load_gpt2(tmp_path)
     assert again.config == model.config
-    assert again.loss((IDS,))[0] == model.loss((IDS,))[0]
+    end = pad_id or 0
+    ids = np.array([[3, 4, 6, end, end, end], [6, 7, 8, 3, end, end]])
+    assert again.loss((ids,))[0] == model.loss((ids,))[0]
 
 
 def test_a_name_that_npz_files_would_change_is_refused(tmp_path):
