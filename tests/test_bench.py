@@ -861,13 +861,14 @@ def test_the_verdict_says_what_was_measured():
         f"{million[1]:.0f} seconds and BASE for {million[0] / 60:.0f} minutes. And BASE writes " \
         f"{round(wrote, -1):.0f} tokens a second." in opening
     then, now = (milliseconds(race["train"]["MEDIUM"], "npt") for race in (EARLIER, RECORD))
-    assert f"In the earlier race MEDIUM's step took us {then:.0f} ms, now {now:.0f}: its ratio " \
-        "was {}, now {}.".format(*(ratios(race["train"])[2] for race in (EARLIER, RECORD))) in TOLD
-    assert "leads at three sizes of four. At MEDIUM and BASE, that is the merit of [our BLAS]" \
-        "(#on-another-machine), the library that multiplies matrices, and not ours. Beside JAX " \
-        "it leads at SMALL and MEDIUM, and is " \
+    assert f"In the earlier race, say, MEDIUM's step took us {then:.0f} ms, now {now:.0f}: its " \
+        "ratio was {}, now {}.".format(
+            *(ratios(race["train"])[2] for race in (EARLIER, RECORD))) in TOLD
+    assert "leads at three sizes of four. At MEDIUM and BASE, the credit goes to [NumPy's " \
+        "BLAS](#on-another-machine), the library that multiplies matrices, and not to us. Beside " \
+        "JAX it leads at SMALL and MEDIUM, and is " \
         "level at the others. (On [an older processor](#older) it leads PyTorch at TINY alone, " \
-        "and falls behind nowhere.)" in training
+        "and not surely, and falls behind nowhere.)" in training
     assert leaders(RECORD["train"], "npt", "jax") == ["", "npt", "npt", ""] \
         == leaders(EARLIER["train"], "npt", "jax")
     assert newer == ["npt", "", "npt", "npt"] and older == ["npt", "", "", ""]
@@ -893,8 +894,8 @@ def test_the_verdict_says_what_was_measured():
     assert "at 4,096 positions we took {:,.0f} MiB, PyTorch {:,.0f}, and a textbook's way " \
         "{:,.0f}.".format(*mib) in attention
     assert "With [a line that keeps memory](#the-line), at 512 positions we lead in this race, " \
-        "and led at 256 in [an earlier one](#again); all else is level. Without it PyTorch leads " \
-        "at 256." in attention
+        "and at 256 in [an earlier one](#again); all else is level. Without the line, PyTorch " \
+        "leads at 256." in attention
     assert [*RECORD["attention"]] == ["256", "512", "1024", "2048", "4096"]
     assert leaders(EARLIER["attention"], level=charts.WIDE) == ["npt", "", "", "", ""]
 
@@ -918,8 +919,8 @@ def test_an_earlier_race_is_told_beside_this_one():
                          for row, names in zip(rows, who, strict=True)]
                 assert f"| {name} | {' | '.join(cells)} |" in MEASURED
     assert not any(changed[charts.LEVEL][0]) and "training's four verdicts are the same. Of the " \
-        "other thirteen, [three are not](measurements.md#again): our leads for a batch at TINY " \
-        "and in attention at 512 positions did not show, and we led at 256. (Against JAX, " \
+        "other thirteen, [three are not](measurements.md#again): there we did not lead for a " \
+        "batch at TINY, nor in attention at 512 positions, but we did at 256. (Against JAX, " \
         "training's four are the same, too, but two of eight in writing are not: JAX led for one " \
         "sequence at BASE, and for a batch at SMALL.)" in TOLD
     assert changed[charts.WIDE][1:] == [
@@ -1013,6 +1014,10 @@ def test_who_leads_where_is_told_by_the_rule():
     assert f"lead over PyTorch at BASE, {ratios(one)[3]} for one sequence, we cannot explain. It " \
         f"is not AVX-512, for held it is {ratios(one, 'npt-Haswell')[3]}. And JAX takes " \
         f"{ratios(one, 'jax')[3]} of PyTorch's time there" in words
+    assert "In this race it takes three leads from us, and none from others.)" in words
+    everywhere = one, batch, RECORD["attention"]
+    assert sum(a != b for by in everywhere for a, b in zip(
+        leaders(by, level=charts.LEVEL), leaders(by, level=charts.WIDE), strict=True)) == 3
     for level in (charts.LEVEL, charts.WIDE):
         assert leaders(one, to="jax", level=level) == ["jax"] * 3 + [""]
         assert leaders(batch, to="jax", level=level) == ["jax", "", "", "jax"]
@@ -1028,8 +1033,9 @@ def test_who_leads_where_is_told_by_the_rule():
     compiled_to = ratios(SECOND["train"], "torch-compile")[0]
     assert f"only at TINY on the older processor: to {compiled_to}." in words
     assert f"With `torch.compile`, PyTorch took {compiled_to} of its time." in words
-    assert "We tried `torch.compile`, too: it gained at no size ({} to {} of the time), and lost " \
-        "at SMALL.".format(*(end(ratios(train, "torch-compile")) for end in (min, max))) in words
+    assert "We tried `torch.compile`, too: by the rule below it gained at no size ({} to {} of " \
+        "the time), and lost at SMALL.".format(
+            *(end(ratios(train, "torch-compile")) for end in (min, max))) in words
     assert "At SMALL on the newer one it was slower." in words
     assert leaders(train, "torch-compile") == ["", "torch", "", ""]
     assert leaders(SECOND["train"], "torch-compile") == ["torch-compile", "", "", ""]
@@ -1079,7 +1085,8 @@ def test_the_tables_of_attention_and_memory_are_those_of_the_record():
     held = RECORD["memory"]
     assert all(four["BASE"] > held["BASE"][key] / 2**20 / 2 for key in ("npt", "torch"))
     assert four["TINY"] < 1 and "four numbers take less than 1 MiB" in words
-    more = [round((held["SMALL"][key] - held["TINY"][key]) / 2**20) for key in ("torch", "npt")]
+    more = [round(held["SMALL"][key] / 2**20) - round(held["TINY"][key] / 2**20)
+            for key in ("torch", "npt")]                # as a reader subtracts in the table
     assert f"Most of PyTorch's {held['TINY']['torch'] / 2**20:.0f} are probably its machinery" \
         in words
     assert "its need grows by about {} MiB, and ours by about {}.".format(*more) in words
