@@ -167,6 +167,10 @@ def main() -> None:
                       done + step, RATE, 50, max(options.steps, 51)))
         tell(done + n)
 
+    step = max(1, len(rows[0]) // len(held_out[0]))    # as many rows, from all over the text
+    read_before = npt.evaluate(model, tuple(part[::step] for part in rows)).loss
+    print(f"  {bits_per_byte(read_before, texts.train, tokenizer):5.2f} bits per byte   "
+          "the same of the training text")
     writes = {}
     for prompt in PROMPTS:
         ids = np.array([tokenizer.encode(prompt)])
@@ -177,6 +181,7 @@ def main() -> None:
     if options.record:
         train, test = ("\n".join(part).encode() for part in (texts.train, texts.test))
         record = {"numpy": np.__version__, "model": by_step, "writes": writes,
+                  "training text": bits_per_byte(read_before, texts.train, tokenizer),
                   "falls back": falling_back(train, test, MEMORY)}
         bits = byte_by_byte(model, held_out[0], tokenizer, len(test))
         old = copied(train, test)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import npt_lib as npt
 from npt_lib.dot_product_attention import attention_at_once
-from npt_lib.long_attention import causal_view, pattern_table
+from npt_lib.long_attention import _plan, causal_view, pattern_table
 from npt_lib.multi_head_attention import KVCache
 from npt_lib.parallel.threads import threads
 from npt_lib.pattern_attention import WindowCache
@@ -174,6 +174,12 @@ def test_tiles_in_which_nobody_sees_anybody_are_left_out():
     Loud.n = 0
     npt.attention_in_tiles(q.view(Loud), k, v, npt.causal_mask(40), tile=(10, 10))
     assert Loud.n == 10                           # a mask's tiles, too
+
+
+def test_so_many_tiles_as_chapter_13_says():
+    for pattern, wanted in ((npt.Causal(), 528), (npt.Window(256), 63),
+                            (npt.BlockSparse(size=64, every=16), 815)):
+        assert sum(len(columns) for _, columns in _plan(8192, 8192, pattern, None)) == wanted
 
 
 # Where the library uses it.
