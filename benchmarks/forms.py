@@ -82,14 +82,14 @@ def short_softmax() -> Pair:
 
 
 def softmax_step() -> Pair:
-    """One of short_softmax's two changes: the step that is left out, with the new sum in both."""
+    """One of short_softmax's two changes: the shift that is left out, with the new sum in both."""
     scores = normal(SIZE.batch, SIZE.n_heads, SIZE.n_tgt, SIZE.n_src)
     return (lambda: softmax_over_itself(scores, row_sum),
             lambda: [softmax_in_place(scores.copy())])
 
 
 def softmax_sum() -> Pair:
-    """The other one: how it adds up, with the step throughout."""
+    """The other one: how it adds up, with the shift throughout."""
     scores = normal(SIZE.batch, SIZE.n_heads, SIZE.n_tgt, SIZE.n_src)
     return lambda: softmax_over_itself(scores), lambda: softmax_over_itself(scores, row_sum)
 
@@ -380,7 +380,7 @@ FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
     "dropout": ("float64 uniforms", "npt_lib.Dropout", dropout),
     "softmax": ("a new array each line", "in place", large_softmax),
     "softmax of short rows": ("the largest of each row, np.sum", "npt_lib's", short_softmax),
-    "softmax of short rows, the step": ("always", "only where exp could overflow",
+    "softmax of short rows, the shift": ("always", "only where exp could overflow",
                                         softmax_step),
     "softmax of short rows, the sum": ("np.sum", "w @ ones",
                                        softmax_sum),
