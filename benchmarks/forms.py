@@ -381,7 +381,7 @@ FORMS: dict[str, tuple[str, str, Callable[[], Pair]]] = {
     "softmax": ("a new array each line", "in place", large_softmax),
     "softmax of short rows": ("the largest of each row, np.sum", "npt_lib's", short_softmax),
     "softmax of short rows, the shift": ("always", "only where exp could overflow",
-                                        softmax_step),
+                                         softmax_step),
     "softmax of short rows, the sum": ("np.sum", "w @ ones",
                                        softmax_sum),
     "bias gradient": ("dy.sum(axis=0)", "ones @ dy", bias_gradient),

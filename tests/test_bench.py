@@ -666,11 +666,12 @@ def test_what_undoing_a_form_costs_a_step_is_what_was_measured():
             for name, (key, _) in rows.items()}
     single, six = sum(each.values()), sum(each.values()) - each["float32"]
     line = 1e3 * np.median(np.subtract(bare[undone.AS_IT_IS], as_it_is))
-    assert f"the line spares {line:.1f} ms, the six forms beside float32 together {six:.1f}." \
-        in FAST
+    assert f"the line spares {line:.1f} ms, the six forms beside float32, one by one, add up to " \
+        f"{six:.1f}." in FAST
     assert [name for name, (key, _) in rows.items() if leader(
         {"seconds": {"npt": kept[key], "torch": as_it_is}})] == ["ReLU", "float32"]
-    assert "Taken one at a time, only ReLU and float32 are more than *level* by our rule." in FAST
+    assert "Of the seven, taken one at a time, only ReLU and float32 are more than *level* by " \
+        "our rule." in FAST
     both = 1e3 * np.median(np.subtract(kept[undone.ALL], as_it_is))
     assert f"One by one, in the step, the seven make {single:.1f} ms; together they cost " \
         f"{both:.1f}. And without the line as well, a step takes four times as long." in FAST
@@ -729,8 +730,8 @@ def test_the_race_that_the_page_on_speed_tells_is_that_of_the_record():
                 1e3 * np.median(np.subtract(*(train["SMALL"]["seconds"][key]
                                               for key in ("npt-bare", "npt"))))),
             f"a step of SMALL, which took {whole:.1f} ms in the race",
-            "Without the line, it was slower than PyTorch in every round, by {1:.2f} to {2:.2f} "
-            "times ({0:.2f} in the middle).".format(*middle_and_ends(np.divide(*(
+            "Without the line, it took longer than PyTorch in every round, {1:.2f} to {2:.2f} "
+            "times as long ({0:.2f} in the middle).".format(*middle_and_ends(np.divide(*(
                 train["SMALL"]["seconds"][key] for key in ("npt-bare", "torch"))))),
             f"it took {first} of PyTorch's time with the line, and "
             f"{ratios(train, 'npt-bare')[0]}, which is level, without.",
