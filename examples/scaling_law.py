@@ -7,7 +7,7 @@
 
 Every size first finds its learning rate by successive halving, in short runs; then it learns with
 that rate from three seeds. Each run is kept in _build as soon as it ends, so the command can be
-stopped and called again. It takes ten minutes of one core in all, and needs Dask:
+stopped and called again. It takes a quarter of an hour of one core in all, and needs Dask:
 pip install "npt-lib[sweeps]".
 """
 
@@ -25,7 +25,7 @@ from npt_lib.sweeps import Outcome, successive_halving, sweep, workers
 STORE = Path(__file__).resolve().parents[1] / "book" / "beyond" / "scaling_law.json"
 SWEEP = STORE.parents[2] / "_build" / "scaling_law"
 WIDTHS = 8, 16, 24, 40, 64, 88
-RATES = 8e-3, 16e-3, 32e-3, 64e-3, 128e-3
+RATES = 8e-3, 16e-3, 32e-3, 64e-3, 128e-3, 256e-3, 512e-3
 SHORT, STEPS, SEEDS = (50, 100), 300, (0, 1, 2)
 LAYERS, HEADS, LENGTH, BATCH = 4, 4, 32, 64       # short rows, many of them: attention costs less
 MERGES = 256                                      # large tables would outweigh small models

@@ -215,6 +215,8 @@ def test_what_is_stored_is_what_the_command_would_make():
         best = min((r for r in tried if r["budget"] == scaling_law.SHORT[-1]),
                    key=lambda r: r["loss"])
         assert {r["rate"] for r in last if r["width"] == width} == {best["rate"]}
+        assert {r["rate"] for r in tried} == {*scaling_law.RATES}
+        assert scaling_law.RATES[0] < best["rate"] < scaling_law.RATES[-1]      # not at an edge
         model = scaling_law.model_of(width, 0, 515)
         assert {r["parameters"] for r in last if r["width"] == width} == {scaling_law.size(model)}
 
@@ -232,7 +234,6 @@ def test_what_is_stored_says_what_the_page_says():
 
     mean = loss.mean(axis=1)
     seeds = np.ptp(loss, axis=1).max()
-    assert [r["width"] for r in last if r["rate"] == max(scaling_law.RATES)] == 3 * [8, 16]
     assert 0 < seeds < (mean[:-1] - mean[1:]).min() < 2 * seeds          # sizes beside seeds
     assert abs(line(sizes[:-1], mean[:-1])[1](sizes[-1]) / mean[-1] - 1) < 0.06
     far, alphas = [], []
