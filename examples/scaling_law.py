@@ -7,7 +7,7 @@
 
 Every size first finds its learning rate by successive halving, in short runs; then it learns with
 that rate from three seeds. Each run is kept in _build as soon as it ends, so the command can be
-stopped and called again. It takes a quarter of an hour of one core in all, and needs Dask:
+stopped and called again. It takes under twenty minutes of one core in all, and needs Dask:
 pip install "npt-lib[sweeps]".
 """
 
